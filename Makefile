@@ -1,0 +1,48 @@
+# Runnel's commands. `make help` lists them. Every target first sees to it that .venv is there and current,
+# so a fresh clone needs no other step. Nothing is needed but Python >= 3.11; a C++ compiler makes it faster.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# What an install depends on: the package's description and the sources that are compiled.
+SOURCES := pyproject.toml setup.py $(wildcard native/* src/runnel/matching/*.pyx src/runnel/matching/*.pxd)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check clean
+
+help:           ## this list
+	@grep -hE "^[a-z%-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/^([a-z%-]+):[^#]*## */  make \1\t/" | expand -t 22
+
+$(STAMP): $(SOURCES)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Runnel needs Python 3.11 or newer: make PYTHON=python3.11 setup (after make clean)"; exit 1; }
+	@echo "installing into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+setup: $(STAMP) ## build .venv in this checkout and say which engine is in use
+	@$(BIN)/runnel --version
+
+demo: setup     ## generate stock quotes and filters, and match them
+	@$(BIN)/python -m runnel.workload.demo build/demo
+	$(BIN)/runnel match --filters build/demo/filters.csv --events build/demo/quotes.parquet --top 12
+
+test: setup     ## all tests
+	$(BIN)/pytest -n 2 tests
+
+check: setup    ## ruff, mypy --strict, import-linter, documentation examples
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest --quiet --doctest-modules src tests/docs
+
+bench-%: setup  ## run bench/NAME.py (make bench-matching); the last line is JSON
+	@$(BIN)/python bench/$*.py $(ARGS)
+
+clean:          ## remove .venv and everything that was built
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src -name '*.so' -delete
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

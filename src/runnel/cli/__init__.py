@@ -1,0 +1,1 @@
+"""The `runnel` program: one file per command, put together in main.py."""
