@@ -1,0 +1,300 @@
+"""Filters: what a subscription or an advertisement asks for.
+
+    Filter        a conjunction of predicates: all must hold
+    Disjunction   a few filters under one subscription: one must match
+    Selection     either of them
+
+Rules:
+- Immutable, hashable, and in canonical form from the start: filters that say the same thing about
+  comparisons, sets and prefixes are equal, whichever way they were written.
+- `matches` is the definition of what a filter means; every matching engine agrees with it.
+- `covers` may say no where the truth is yes, `intersects` yes where the truth is no; never the
+  reverse. For single filters made of comparisons both are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from math import isfinite
+from typing import Any
+
+from runnel.errors import FilterLimitError
+from runnel.language.domain import Domain
+from runnel.language.predicates import NEGATED_PATTERNS, PATTERNS, PRESENCE, Op, Predicate
+from runnel.language.values import INT_MAX, INT_MIN, Attributes
+
+PATTERNS_MAX = 100
+"""The most patterns that a filter may have on one attribute: they are compared pair by pair."""
+
+DISJUNCTS_MAX = 1_000
+"""The most filters that a disjunction may have: they are compared pair by pair."""
+
+_PLAIN_NUMBER_OPS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
+_PLAIN_STRING_OPS = _PLAIN_NUMBER_OPS | {Op.PREFIX, Op.SUFFIX, Op.CONTAINS}
+_OP_RANK = {op: rank for rank, op in enumerate(Op)}
+
+
+class Filter:
+    """A conjunction of predicates, in canonical form.
+
+    >>> stocks = Filter([Predicate("class", Op.EQ, "STOCK"), Predicate("volume", Op.GT, 1000)])
+    >>> stocks.matches({"class": "STOCK", "volume": 5000})
+    True
+    >>> stocks.covers(Filter([*stocks.predicates, Predicate("volume", Op.LT, 9000)]))
+    True
+    >>> Filter([Predicate("a", Op.GE, 5), Predicate("a", Op.LE, 5)])
+    Filter([a,=,5])
+    """
+
+    __slots__ = ("_domains", "_is_contradiction", "_predicates")
+
+    def __init__(self, predicates: Iterable[Predicate] = ()) -> None:
+        given = tuple(predicates)
+        self._domains: dict[str, Domain] | None = None
+        self._is_contradiction = False
+        if all(map(_is_plain, given)) and len({p[0] for p in given}) == len(given):
+            self._predicates = tuple(sorted(given))
+        else:
+            self._normalise([Predicate(*predicate).checked() for predicate in given])
+
+    def _normalise(self, given: list[Predicate]) -> None:
+        """Work out the canonical predicates from any others."""
+        _check_pattern_count(given)
+        self._domains = _domains_of(given)
+        self._is_contradiction = any(domain.is_empty for domain in self._domains.values())
+        if self._is_contradiction:
+            self._domains = {}
+        self._predicates = tuple(
+            predicate
+            for attribute in sorted(self._domains)
+            for predicate in self._domains[attribute].predicates(attribute)
+        )
+
+    @property
+    def predicates(self) -> tuple[Predicate, ...]:
+        """The canonical predicates, by attribute and then by operator."""
+        return self._predicates
+
+    @property
+    def is_contradiction(self) -> bool:
+        """Tell whether nothing can ever match."""
+        return self._is_contradiction
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes that the filter looks at, sorted."""
+        return tuple(dict.fromkeys(predicate.attribute for predicate in self._predicates))
+
+    @property
+    def disjuncts(self) -> tuple[Filter, ...]:
+        """The filters of which one must match: this one, or none for a contradiction."""
+        return () if self._is_contradiction else (self,)
+
+    def matches(self, attributes: Attributes) -> bool:
+        """Tell whether an event with these attributes satisfies every predicate."""
+        return not self._is_contradiction and all(
+            predicate.holds(attributes.get(predicate.attribute)) for predicate in self._predicates
+        )
+
+    def covers(self, other: Selection) -> bool:
+        """Tell whether this certainly matches every event that the other matches."""
+        return all(self._covers_filter(filter_) for filter_ in other.disjuncts)
+
+    def intersects(self, other: Selection) -> bool:
+        """Tell whether some event may match both."""
+        return any(self._intersects_filter(filter_) for filter_ in other.disjuncts)
+
+    def _covers_filter(self, other: Filter) -> bool:
+        if self._is_contradiction:
+            return False
+        mine, theirs = self._by_attribute(), other._by_attribute()
+        if len(mine) > len(theirs):
+            return False
+        for attribute, domain in mine.items():
+            narrower = theirs.get(attribute)
+            if narrower is None or not narrower.within(domain):
+                return False
+        return True
+
+    def _intersects_filter(self, other: Filter) -> bool:
+        if self._is_contradiction:
+            return False
+        mine, theirs = self._by_attribute(), other._by_attribute()
+        return not any(
+            mine[attribute].meet(theirs[attribute]).is_empty
+            for attribute in mine.keys() & theirs.keys()
+        )
+
+    def _by_attribute(self) -> dict[str, Domain]:
+        """Return the domain of each attribute, worked out at most once."""
+        if self._domains is None:
+            self._domains = _domains_of(self._predicates)
+        return self._domains
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Filter):
+            return NotImplemented
+        return (
+            self._predicates == other._predicates
+            and self._is_contradiction == other._is_contradiction
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._predicates, self._is_contradiction))
+
+    def __repr__(self) -> str:
+        shown = "nothing" if self._is_contradiction else ",".join(map(str, self._predicates))
+        return f"Filter({shown or 'everything'})"
+
+
+class Disjunction:
+    """A few filters of which at least one must match; see `any_of`.
+
+    Filters that another one covers are dropped, and the rest are put in one canonical order.
+
+    >>> cheap = Filter([Predicate("close", Op.LT, 5)])
+    >>> busy = Filter([Predicate("volume", Op.GT, 1000)])
+    >>> Disjunction([cheap, busy]).matches({"close": 18.37, "volume": 5000})
+    True
+    """
+
+    __slots__ = ("_disjuncts",)
+
+    def __init__(self, filters: Iterable[Filter]) -> None:
+        self._disjuncts = _canonical_disjuncts(filters)
+
+    @property
+    def disjuncts(self) -> tuple[Filter, ...]:
+        """The filters of which one must match."""
+        return self._disjuncts
+
+    @property
+    def is_contradiction(self) -> bool:
+        """Tell whether nothing can ever match."""
+        return not self._disjuncts
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes that any of the filters looks at, sorted."""
+        return tuple(sorted({name for filter_ in self._disjuncts for name in filter_.attributes}))
+
+    def matches(self, attributes: Attributes) -> bool:
+        """Tell whether an event with these attributes satisfies one of the filters."""
+        return any(filter_.matches(attributes) for filter_ in self._disjuncts)
+
+    def covers(self, other: Selection) -> bool:
+        """Tell whether each of the other's filters is certainly covered by one of these."""
+        return all(
+            any(mine.covers(theirs) for mine in self._disjuncts) for theirs in other.disjuncts
+        )
+
+    def intersects(self, other: Selection) -> bool:
+        """Tell whether some event may match both."""
+        return any(mine.intersects(other) for mine in self._disjuncts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Disjunction):
+            return NotImplemented
+        return self._disjuncts == other._disjuncts
+
+    def __hash__(self) -> int:
+        return hash(self._disjuncts)
+
+    def __repr__(self) -> str:
+        return f"Disjunction({', '.join(map(repr, self._disjuncts))})"
+
+
+Selection = Filter | Disjunction
+"""What a subscription asks for."""
+
+
+def any_of(filters: Iterable[Filter]) -> Selection:
+    """Return what matches when any of the filters does: a plain filter where one is enough.
+
+    >>> any_of([Filter([Predicate("a", Op.GT, 5)]), Filter([Predicate("a", Op.GT, 3)])])
+    Filter([a,>,3])
+    """
+    disjunction = Disjunction(filters)
+    match disjunction.disjuncts:
+        case ():
+            return NOTHING
+        case (only,):
+            return only
+    return disjunction
+
+
+def _is_plain(predicate: Predicate) -> bool:
+    """Tell whether a predicate is valid and, if alone on its attribute, already canonical.
+
+    This is what keeps the common case quick. Whatever is out of the ordinary (infinities, empty
+    strings, anything but ASCII, ...) is left to the normalisation, which knows all of it.
+    """
+    if type(predicate) is not Predicate:
+        return False
+    attribute, op, value = predicate
+    if type(op) is not Op or type(attribute) is not str or not attribute.isascii():
+        return False
+    if not attribute:
+        return False
+    if type(value) is str:
+        return op in _PLAIN_STRING_OPS and value.isascii() and value != "" and "\0" not in value
+    if type(value) is int:
+        return op in _PLAIN_NUMBER_OPS and INT_MIN <= value <= INT_MAX
+    if type(value) is float:
+        return op in _PLAIN_NUMBER_OPS and isfinite(value)
+    return op is Op.EQ if type(value) is bool else value is None and op in PRESENCE
+
+
+def _domains_of(predicates: Iterable[Predicate]) -> dict[str, Domain]:
+    groups: dict[str, list[Predicate]] = {}
+    for predicate in predicates:
+        groups.setdefault(predicate.attribute, []).append(predicate)
+    return {attribute: Domain(group) for attribute, group in groups.items()}
+
+
+def _check_pattern_count(predicates: list[Predicate]) -> None:
+    counts: dict[str, int] = {}
+    for attribute, op, _ in predicates:
+        if op in PATTERNS or op in NEGATED_PATTERNS:
+            counts[attribute] = counts.get(attribute, 0) + 1
+    for attribute, count in counts.items():
+        if count > PATTERNS_MAX:
+            raise FilterLimitError(
+                f"the filter has {count} patterns on the attribute {attribute!r}, the limit is "
+                f"{PATTERNS_MAX}: split it into several subscriptions"
+            )
+
+
+def _canonical_disjuncts(filters: Iterable[Filter]) -> tuple[Filter, ...]:
+    """Drop contradictions, repetitions and what another filter covers; sort the rest."""
+    distinct = sorted({f for f in filters if not f.is_contradiction}, key=_sort_key)
+    if len(distinct) > DISJUNCTS_MAX:
+        raise FilterLimitError(
+            f"the disjunction has {len(distinct)} filters, the limit is {DISJUNCTS_MAX}: "
+            "split it into several subscriptions"
+        )
+    kept: list[Filter] = []
+    # Two filters that cover each other without being equal must not both go: compare with what is
+    # still there, so that the later one stays.
+    for place, candidate in enumerate(distinct):
+        rivals = chain(kept, distinct[place + 1 :])
+        if not any(rival._covers_filter(candidate) for rival in rivals):
+            kept.append(candidate)
+    return tuple(kept)
+
+
+def _sort_key(filter_: Filter) -> tuple[tuple[Any, ...], ...]:
+    """Order filters by their predicates, without ever comparing values of different kinds."""
+    return tuple(
+        (attribute, _OP_RANK[op], predicate.kind.value, value if value is not None else 0)
+        for predicate in filter_.predicates
+        for attribute, op, value in (predicate,)
+    )
+
+
+EVERYTHING = Filter()
+"""The filter that matches every event."""
+
+NOTHING = Filter([Predicate("x", Op.PRESENT), Predicate("x", Op.ABSENT)])
+"""The contradiction; all contradictions are equal to it."""
