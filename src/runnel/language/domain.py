@@ -209,10 +209,11 @@ class Domain:
             self._settle_bounds()
         if self.members is not None:
             self._settle_members(self.members)
-        else:
+            return
+        if self.patterns or self.negated:
             self.is_empty = self._is_void()
             self._drop_redundant_patterns()
-            self.excluded = tuple(v for v in self.excluded if self._fits(v))
+        self.excluded = tuple(v for v in self.excluded if self._fits(v))
 
     def _settle_words(self) -> None:
         """Turn patterns without a wildcard into values, and prefixes into bounds."""

@@ -274,14 +274,23 @@ def _canonical_disjuncts(filters: Iterable[Filter]) -> tuple[Filter, ...]:
             f"the disjunction has {len(distinct)} filters, the limit is {DISJUNCTS_MAX}: "
             "split it into several subscriptions"
         )
-    kept: list[Filter] = []
-    # Two filters that cover each other without being equal must not both go: compare with what is
-    # still there, so that the later one stays.
-    for place, candidate in enumerate(distinct):
-        rivals = chain(kept, distinct[place + 1 :])
-        if not any(rival._covers_filter(candidate) for rival in rivals):
-            kept.append(candidate)
+    rivals: dict[Predicate | None, list[Filter]] = {}
+    for filter_ in distinct:
+        rivals.setdefault(_anchor(filter_), []).append(filter_)
+    kept = dict.fromkeys(distinct)
+    for candidate in distinct:
+        anchors = [None, *(p for p in candidate.predicates if p.op is Op.EQ)]
+        for rival in chain.from_iterable(rivals.get(anchor, ()) for anchor in anchors):
+            # Of two that cover each other one must stay, so a rival that is gone does not count.
+            if rival is not candidate and rival._covers_filter(candidate) and rival in kept:
+                del kept[candidate]
+                break
     return tuple(kept)
+
+
+def _anchor(filter_: Filter) -> Predicate | None:
+    """Return an equality of the filter: what it covers has the same, so need not be sought far."""
+    return next((p for p in filter_.predicates if p.op is Op.EQ), None)
 
 
 def _sort_key(filter_: Filter) -> tuple[tuple[Any, ...], ...]:

@@ -43,6 +43,10 @@ class Op(StrEnum):
     NOT_IN = "not-in"
     ABSENT = "isAbsent"
 
+    __hash__ = (
+        str.__hash__
+    )  # Enum's own is a slow Python function, and operators are looked up everywhere
+
     @property
     def negation(self) -> Op:
         """The operator that holds exactly where this one is false.
@@ -120,6 +124,12 @@ class Predicate(NamedTuple):
     def negation(self) -> Predicate:
         """The predicate that is true where this one is false, and unknown where it is unknown."""
         return Predicate(self.attribute, self.op.negation, self.value)
+
+    @property
+    def characters(self) -> int:
+        """How much text the predicate holds: in its attribute's name and its strings."""
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        return len(self.attribute) + sum(len(v) for v in values if isinstance(v, str))
 
     def checked(self) -> Predicate:
         """Return the predicate with a real `Op`; raise InvalidValue if it makes no sense.

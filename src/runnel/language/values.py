@@ -81,7 +81,7 @@ def check_literal(value: object) -> Kind:
             f"{value} cannot be compared with: to ask for a missing attribute, "
             "use isAbsent (SQL: IS NULL)"
         )
-    _check_range(value)
+    check_range(value)
     return kind
 
 
@@ -92,7 +92,7 @@ def check_attribute(name: object) -> None:
     """
     if not isinstance(name, str) or not name:
         raise InvalidValue(f"an attribute's name must be a string that is not empty, not {name!r}")
-    _check_range(name)
+    check_range(name)
 
 
 def check_attributes(attributes: Attributes) -> None:
@@ -103,7 +103,7 @@ def check_attributes(attributes: Attributes) -> None:
     for name, value in attributes.items():
         check_attribute(name)
         if kind_of(value) is not Kind.ABSENT:
-            _check_range(value)
+            check_range(value)
 
 
 def is_absent(value: Value | None) -> bool:
@@ -115,7 +115,7 @@ def is_absent(value: Value | None) -> bool:
     return value is None or value != value
 
 
-def _check_range(value: object) -> None:
+def check_range(value: object) -> None:
     """Raise InvalidValue for an int beyond 64 bits and for a string that UTF-8 cannot write."""
     if isinstance(value, str):
         if not value.isascii():
