@@ -26,8 +26,8 @@ setup: $(STAMP) ## build .venv in this checkout and say which engine is in use
 	@$(BIN)/runnel --version
 
 demo: setup     ## generate stock quotes and filters, and match them
-	@$(BIN)/python -m runnel.workload.demo build/demo
-	$(BIN)/runnel match --filters build/demo/filters.csv --events build/demo/quotes.parquet --top 12
+	$(BIN)/runnel stocks build/demo
+	$(BIN)/runnel match --filters build/demo/filters.txt --events build/demo/quotes.parquet --show 2 --top 8
 
 test: setup     ## all tests
 	$(BIN)/pytest -n 2 tests
