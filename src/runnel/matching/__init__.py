@@ -1,0 +1,48 @@
+"""Matching: who wants this event?
+
+`make_engine()` gives the fastest engine this install has.
+
+>>> from runnel.language import parse
+>>> engine = make_engine()
+>>> engine.add(1, parse("symbol = 'YHOO' AND volume > 300000"))
+>>> engine.add(2, parse("volume < 1000 OR symbol LIKE 'Y%'"))
+>>> sorted(engine.match({"symbol": "YHOO", "volume": 500_000}))
+[1, 2]
+"""
+
+from typing import Literal
+
+from runnel.errors import InputError
+from runnel.matching.engine import BatchMatches, Engine, Matches
+from runnel.matching.index import Index
+from runnel.matching.poset import Poset
+
+try:
+    from runnel.matching._compiled import CompiledEngine
+except ImportError as error:  # no C++ compiler when Runnel was installed
+    CompiledEngine = None
+    _why_not = str(error)
+
+EngineName = Literal["auto", "compiled", "index"]
+
+
+def make_engine(name: EngineName = "auto") -> Engine:
+    """A new engine: `compiled`, `index` (pure Python), or `auto` for the fastest there is."""
+    if name == "index" or (name == "auto" and CompiledEngine is None):
+        return Index()
+    if name not in ("auto", "compiled"):
+        raise InputError(f"there is no engine {name!r}; choose auto, compiled or index")
+    if CompiledEngine is None:
+        raise InputError(f"{engine_note()}; install a C++ compiler and install Runnel again")
+    engine: Engine = CompiledEngine()
+    return engine
+
+
+def engine_note() -> str:
+    """Which engine `auto` is, in words for a person."""
+    if CompiledEngine is not None:
+        return "compiled engine"
+    return f"pure-Python engine (slower): the compiled one was not built ({_why_not})"
+
+
+__all__ = ["BatchMatches", "Engine", "Index", "Matches", "Poset", "engine_note", "make_engine"]
