@@ -26,7 +26,7 @@ class BuildIfPossible(build_ext):
             super().build_extension(ext)
         except Exception as error:
             # A library left over from an earlier build would not fit the sources of this one.
-            Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
+            Path("src", self.get_ext_filename(ext.name)).unlink(missing_ok=True)
             print(
                 f"warning: {ext.name} was not built, Runnel will use its pure-Python engine: {error}",
                 file=sys.stderr,
