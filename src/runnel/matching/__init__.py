@@ -17,30 +17,35 @@ from runnel.matching.engine import BatchMatches, Engine, Matches
 from runnel.matching.index import Index
 from runnel.matching.poset import Poset
 
-try:
-    from runnel.matching._compiled import CompiledEngine
-except ImportError as error:  # no C++ compiler when Runnel was installed
-    CompiledEngine = None
-    _why_not = str(error)
+
+def _load_compiled() -> tuple[type[Engine] | None, str]:
+    """The compiled engine, or why there is none."""
+    try:
+        from runnel.matching._compiled import CompiledEngine
+    except ImportError as error:  # no C++ compiler when Runnel was installed
+        return None, str(error)
+    return CompiledEngine, ""
+
+
+_compiled, _why_not = _load_compiled()
 
 EngineName = Literal["auto", "compiled", "index"]
 
 
 def make_engine(name: EngineName = "auto") -> Engine:
     """A new engine: `compiled`, `index` (pure Python), or `auto` for the fastest there is."""
-    if name == "index" or (name == "auto" and CompiledEngine is None):
+    if name == "index" or (name == "auto" and _compiled is None):
         return Index()
     if name not in ("auto", "compiled"):
         raise InputError(f"there is no engine {name!r}; choose auto, compiled or index")
-    if CompiledEngine is None:
+    if _compiled is None:
         raise InputError(f"{engine_note()}; install a C++ compiler and install Runnel again")
-    engine: Engine = CompiledEngine()
-    return engine
+    return _compiled()
 
 
 def engine_note() -> str:
     """Which engine `auto` is, in words for a person."""
-    if CompiledEngine is not None:
+    if _compiled is not None:
         return "compiled engine"
     return f"pure-Python engine (slower): the compiled one was not built ({_why_not})"
 

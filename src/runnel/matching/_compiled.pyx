@@ -166,6 +166,7 @@ cdef inline Kind kind_of(object literal):
 
 
 @cython.freelist(64)
+@cython.no_gc
 @cython.final
 cdef class Matches:
     """The ids of the subscriptions that want one event; see `runnel.matching.engine.Matches`."""
@@ -175,6 +176,12 @@ cdef class Matches:
     cdef uint64_t version
     cdef CompiledEngine engine
 
+    def __dealloc__(self):
+        if self.engine is None:
+            return
+        self.answer.slices.clear()
+        self.answer.slices.swap(self.engine.spare)  # most answers are dropped before the next is asked for
+
     def __len__(self) -> int:
         return self.count
 
@@ -182,7 +189,7 @@ cdef class Matches:
         return iter(self.ids())
 
     cdef int check(self) except -1:
-        if self.version != self.engine.core.version:
+        if self.engine is None or self.version != self.engine.core.version:
             raise InputError("this answer is stale: the engine has changed since; read ids() before changing it")
         return 0
 
@@ -221,6 +228,7 @@ cdef class CompiledEngine:
     cdef list asked              # names some filter asks for …
     cdef vector[uint32_t] asked_numbers  # … and their numbers
     cdef uint64_t asked_changes
+    cdef vector[Slice] spare     # memory of an answer that was dropped, for the next one
 
     name = "compiled"
 
@@ -235,7 +243,7 @@ cdef class CompiledEngine:
     def __contains__(self, id: object) -> bool:
         return isinstance(id, int) and 0 <= id <= ID_MAX and self.core.has(id)
 
-    def add(self, id: int, selection: object) -> None:
+    def add(self, id: object, selection: object) -> None:
         """File a selection under an id that is not in use."""
         check_new_id(id, self)
         cdef vector[Conjunction] disjuncts
@@ -251,7 +259,7 @@ cdef class CompiledEngine:
                 self.translate(disjuncts[i], self.number(<str> parts[0]), CODES[parts[1]], parts[2])
         self.core.add(id, disjuncts)
 
-    def remove(self, id: int) -> None:
+    def remove(self, id: object) -> None:
         """Forget an id and its selection."""
         if id not in self:
             raise unknown_id(id)
@@ -276,10 +284,11 @@ cdef class CompiledEngine:
                 if found is not NULL:
                     self.set(self.asked_numbers[i], self.asked[i], <object> found)
         cdef Matches out = Matches.__new__(Matches)
+        out.engine = self
+        out.answer.slices.swap(self.spare)
         self.core.match(out.answer)
         out.count = out.answer.count()
         out.version = self.core.version
-        out.engine = self
         return out
 
     def match_batch(self, columns: object) -> BatchMatches:

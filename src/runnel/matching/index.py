@@ -55,7 +55,9 @@ class IndexMatches:
 
     def slices(self) -> list[list[int]]:
         """The same ids as the pieces the index keeps them in."""
-        return [ids[start:stop] for ids, start, stop in self._slices] + ([self._loose] if self._loose else [])
+        return [ids[start:stop] for ids, start, stop in self._slices] + (
+            [self._loose] if self._loose else []
+        )
 
 
 class Shelf:
@@ -171,7 +173,11 @@ class Index:
     def match_batch(self, columns: Mapping[str, Any]) -> BatchMatches:
         """Who wants each row of these columns (attribute name → values, None where absent)?"""
         rows = BatchMatches.rows_of(columns)
-        asked = {name: BatchMatches.as_list(columns[name]) for name in columns if name in self._keys.attributes}
+        asked = {
+            name: BatchMatches.as_list(columns[name])
+            for name in columns
+            if name in self._keys.attributes
+        }
         offsets, ids = array("q", [0]), array("q")
         for row in range(rows):
             ids.extend(self.match({name: column[row] for name, column in asked.items()}).ids())
@@ -191,7 +197,9 @@ class Index:
                 if (child := node.children.get(key)) is not None:
                     self._visit(child, event, slices, loose)
 
-    def _add_entry(self, id: int, path: list[Predicate], left: list[Predicate], *, several: bool) -> Entry:
+    def _add_entry(
+        self, id: int, path: list[Predicate], left: list[Predicate], *, several: bool
+    ) -> Entry:
         entry = Entry(id, several, left, number=len(self._entries))
         for attribute, op, literal in path:
             assert not isinstance(literal, tuple) and literal is not None

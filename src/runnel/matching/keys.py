@@ -98,10 +98,16 @@ class Attribute:
             if size <= len(text) and (key := self.keys.get((Op.PREFIX, Kind.STRING, text[:size]))):
                 found.append(key)
         for size in self.lengths[Op.SUFFIX]:
-            if size <= len(text) and (key := self.keys.get((Op.SUFFIX, Kind.STRING, text[len(text) - size :]))):
+            if size <= len(text) and (
+                key := self.keys.get((Op.SUFFIX, Kind.STRING, text[len(text) - size :]))
+            ):
                 found.append(key)
         if self.substrings:
-            grams = {text[at : at + size]: None for size in range(GRAM + 1) for at in range(len(text) - size + 1)}
+            grams = {
+                text[at : at + size]: None
+                for size in range(GRAM + 1)
+                for at in range(len(text) - size + 1)
+            }
             for gram in grams:
                 found += [key for key in self.substrings.get(gram, ()) if str(key.literal) in text]
         return found
@@ -125,7 +131,9 @@ class Event:
         """Whether a LIKE pattern holds; tried once."""
         if key not in self.likes:
             name = key.attribute.name
-            self.likes[key] = self.kinds.get(name) is Kind.STRING and like(str(key.literal)).matches(self.values[name])
+            self.likes[key] = self.kinds.get(name) is Kind.STRING and like(
+                str(key.literal)
+            ).matches(self.values[name])
         return self.likes[key]
 
 
@@ -162,7 +170,7 @@ class Keys:
             self._forget()
         event = Event()
         for name, attribute in self.attributes.items():
-            value = attributes.get(name)
+            value: Any = attributes.get(name)
             kind = kind_of(value)
             if kind is Kind.ABSENT:
                 continue

@@ -103,18 +103,35 @@ class Poset:
 
     def covered_by(self, selection: Selection) -> list[int]:
         """The ids of all filed selections that this one covers, strictly or by being its equal."""
-        return [id for node in self._candidates_below(selection) if selection.covers(node.selection) for id in node.ids]
+        return [
+            id
+            for node in self._candidates_below(selection)
+            if selection.covers(node.selection)
+            for id in node.ids
+        ]
 
     def is_covered(self, selection: Selection) -> bool:
         """Whether some filed selection covers this one."""
         return any(node.selection.covers(selection) for node in self._candidates_above(selection))
 
     def _link(self, node: PosetNode) -> None:
-        above = [other for other in self._candidates_above(node.selection) if _strictly_covers(other, node)]
-        below = [other for other in self._candidates_below(node.selection) if _strictly_covers(node, other)]
+        above = [
+            other
+            for other in self._candidates_above(node.selection)
+            if _strictly_covers(other, node)
+        ]
+        below = [
+            other
+            for other in self._candidates_below(node.selection)
+            if _strictly_covers(node, other)
+        ]
         above_set, below_set = set(above), set(below)
-        parents = [other for other in above if not any(child in above_set for child in other.children)]
-        children = [other for other in below if not any(parent in below_set for parent in other.parents)]
+        parents = [
+            other for other in above if not any(child in above_set for child in other.children)
+        ]
+        children = [
+            other for other in below if not any(parent in below_set for parent in other.parents)
+        ]
         for child in children:  # what stood between them now stands around the new node
             for parent in list(child.parents):
                 if parent in above_set:

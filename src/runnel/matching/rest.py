@@ -128,7 +128,9 @@ class Column:
         failing = 0
         for b in buckets:
             self.fails[b] |= failing
-            failing |= _bitmap((slot for _, op, slot in self.edges[b] if (op in LOWER) == lower), slots)
+            failing |= _bitmap(
+                (slot for _, op, slot in self.edges[b] if (op in LOWER) == lower), slots
+            )
 
     def failing(self, event: Event, name: str) -> int:
         """The slots with a comparison of this attribute that is not true."""
@@ -168,7 +170,9 @@ class Rest:
 
     def match(self, event: Event, out: list[int]) -> None:
         """Append the ids of the entries all of whose tests are true."""
-        if len(self._waiting) > MARK_FROM + len(self._slot_of) // 16 or 2 * len(self._slot_of) < len(self._slots):
+        if len(self._waiting) > MARK_FROM + len(self._slot_of) // 16 or 2 * len(
+            self._slot_of
+        ) < len(self._slots):
             self._rebuild()
         for entry in self._waiting:
             if entry.passes(event):
