@@ -112,5 +112,6 @@ def selections(
 
 def disjunctions(alphabet: str = "ab") -> st.SearchStrategy[Disjunction]:
     """Only real disjunctions, of at least two filters."""
-    several = st.lists(filters(alphabet=alphabet, max_size=3), min_size=2, max_size=4)
-    return several.map(any_of).filter(lambda selection: isinstance(selection, Disjunction))
+    some = filters(alphabet=alphabet, max_size=3).filter(lambda f: bool(f.predicates))
+    several = st.lists(some, min_size=3, max_size=4).map(any_of)
+    return several.filter(lambda selection: isinstance(selection, Disjunction))

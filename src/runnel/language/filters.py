@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 from math import isfinite
+from operator import itemgetter
 from typing import Any
 
 from runnel.errors import FilterLimitError
@@ -32,6 +33,10 @@ DISJUNCTS_MAX = 1_000
 
 _PLAIN_NUMBER_OPS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
 _PLAIN_STRING_OPS = _PLAIN_NUMBER_OPS | {Op.PREFIX, Op.SUFFIX, Op.CONTAINS}
+_UPPER_OPS = frozenset({Op.LT, Op.LE})
+_LOWER_OPS = frozenset({Op.GT, Op.GE})
+_NUMBER_TYPES = (int, float)
+_BY_ATTRIBUTE_AND_OP = itemgetter(0, 1)
 _OP_RANK = {op: rank for rank, op in enumerate(Op)}
 
 
@@ -53,8 +58,9 @@ class Filter:
         given = tuple(predicates)
         self._domains: dict[str, Domain] | None = None
         self._is_contradiction = False
-        if all(map(_is_plain, given)) and len({p[0] for p in given}) == len(given):
-            self._predicates = tuple(sorted(given))
+        ordered = sorted(given, key=_BY_ATTRIBUTE_AND_OP) if all(map(_is_plain, given)) else None
+        if ordered is not None and all(map(_may_follow, ordered, ordered[1:])):
+            self._predicates = tuple(ordered)
         else:
             self._normalise([Predicate(*predicate).checked() for predicate in given])
 
@@ -244,6 +250,20 @@ def _is_plain(predicate: Predicate) -> bool:
     if type(value) is float:
         return op in _PLAIN_NUMBER_OPS and isfinite(value)
     return op is Op.EQ if type(value) is bool else value is None and op in PRESENCE
+
+
+def _may_follow(one: Predicate, other: Predicate) -> bool:
+    """Tell whether two plain predicates, in order, are canonical side by side.
+
+    They are if they are about different attributes, or are the two ends of an interval of numbers.
+    """
+    return one.attribute != other.attribute or (
+        one.op in _UPPER_OPS
+        and other.op in _LOWER_OPS
+        and type(one.value) in _NUMBER_TYPES
+        and type(other.value) in _NUMBER_TYPES
+        and other.value < one.value  # type: ignore[operator]
+    )
 
 
 def _domains_of(predicates: Iterable[Predicate]) -> dict[str, Domain]:

@@ -156,7 +156,9 @@ class Predicate(NamedTuple):
     def _checked_members(self) -> tuple[Value, ...]:
         members = self.value
         if not isinstance(members, tuple) or not members:
-            raise InvalidValue(f"'{self.op}' needs a tuple of at least one value: {self}")
+            raise InvalidValue(
+                f"'{self.op}' on {self.attribute!r} needs a tuple of values, not empty"
+            )
         if len({check_literal(member) for member in members}) > 1:
             raise InvalidValue(f"'{self.op}' needs values of one kind: {self}")
         return members

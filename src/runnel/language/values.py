@@ -91,7 +91,7 @@ def check_attribute(name: object) -> None:
     >>> check_attribute("openClose%Diff")
     """
     if not isinstance(name, str) or not name:
-        raise InvalidValue(f"an attribute's name must be a string that is not empty, not {name!r}")
+        raise InvalidValue("an attribute's name must be a string that is not empty")
     check_range(name)
 
 

@@ -1,0 +1,408 @@
+"""What must hold for every filter: normalisation keeps the meaning, covers and intersects are safe
+(and exact for comparisons), and both languages read back what they print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise, product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runnel.language import (
+    NOTHING,
+    Filter,
+    Op,
+    Predicate,
+    Value,
+    any_of,
+    like,
+    parse,
+    parse_padres,
+    parse_publication,
+    parse_sql,
+    print_publication,
+    to_padres,
+    to_sql,
+)
+from strategies import (
+    COMPARISONS,
+    NAMES,
+    STRING_OPS,
+    TRICKY_ALPHABET,
+    attributes,
+    disjunctions,
+    filters,
+    like_patterns,
+    numbers,
+    predicates,
+    selections,
+    strings,
+    values,
+)
+
+thorough = settings(max_examples=2_000, deadline=None)
+
+ONE_NAME = ("a",)
+ORDER_OPS = (*COMPARISONS, Op.PREFIX, Op.NOT_PREFIX, Op.PRESENT, Op.ABSENT)
+
+
+def holds_each(given_: list[Predicate], event: dict[str, Value | None]) -> bool:
+    """The meaning of a conjunction before any normalisation."""
+    return all(p.holds(event.get(p.attribute)) for p in given_)
+
+
+# Normalisation
+
+
+@thorough
+@given(st.lists(predicates(), max_size=6), attributes())
+def test_normalisation_preserves_meaning(given_, event):
+    assert Filter(given_).matches(event) == holds_each(given_, event)
+
+
+@thorough
+@given(
+    st.lists(predicates(ONE_NAME, TRICKY_ALPHABET, (*ORDER_OPS, *STRING_OPS)), max_size=5),
+    st.text(TRICKY_ALPHABET, max_size=5),
+)
+def test_normalisation_preserves_meaning_for_tricky_strings(given_, text):
+    assert Filter(given_).matches({"a": text}) == holds_each(given_, {"a": text})
+
+
+@thorough
+@given(st.lists(predicates(ONE_NAME), max_size=6), st.randoms(use_true_random=False))
+def test_normalisation_is_canonical_and_stable(given_, random):
+    one = Filter(given_)
+    shuffled = given_ * 2
+    random.shuffle(shuffled)
+    assert Filter(shuffled) == one
+    assert hash(Filter(shuffled)) == hash(one)
+    assert one.is_contradiction or Filter(one.predicates) == one
+
+
+@thorough
+@given(st.lists(filters(max_size=3), max_size=5), attributes())
+def test_any_of_preserves_meaning(several, event):
+    assert any_of(several).matches(event) == any(f.matches(event) for f in several)
+
+
+# Covers and intersects: safe for everything
+
+
+@thorough
+@given(selections(NAMES[:2]), selections(NAMES[:2]), st.lists(attributes(), min_size=1, max_size=8))
+def test_covers_and_intersects_are_safe(one, other, events):
+    for event in events:
+        if one.covers(other):
+            assert one.matches(event) or not other.matches(event)
+        if not one.intersects(other):
+            assert not (one.matches(event) and other.matches(event))
+    assert one.intersects(other) == other.intersects(one)
+
+
+@thorough
+@given(
+    filters(ONE_NAME, ops=(*STRING_OPS, Op.EQ, Op.GE, Op.LT, Op.NOT_IN), max_size=4),
+    filters(ONE_NAME, ops=(*STRING_OPS, Op.EQ, Op.GE, Op.LT, Op.NOT_IN), max_size=4),
+)
+def test_covers_and_intersects_are_safe_for_every_short_string(one, other):
+    for text in SHORT_STRINGS:
+        mine, theirs = one.matches({"a": text}), other.matches({"a": text})
+        assert not (theirs and not mine and one.covers(other))
+        assert not (theirs and mine and not one.intersects(other))
+
+
+@thorough
+@given(selections(), filters())
+def test_covers_and_intersects_agree_with_conjunction(one, other):
+    assert one.covers(one)
+    for part in one.disjuncts:
+        assert not part.intersects(NOTHING)
+        if not other.is_contradiction:
+            both = Filter([*part.predicates, *other.predicates])
+            assert part.covers(both)
+            assert part.intersects(other) == (not both.is_contradiction)
+
+
+# Covers and intersects: exact for comparisons, by enumeration of a domain that has a witness
+# for every set of values that comparisons can tell apart
+
+
+def string_witnesses(literals: list[str]) -> set[str]:
+    """Each literal, the strings next to it, and strings just below and far above each cone."""
+    found = {"", "\0", "\U0010ffff" * 9}
+    for text in literals:
+        found |= {text, text + "\0", text + "\0\0", text + "\0" * 5, text + "a", text + "zz"}
+        found |= {text + "\U0010ffff" * 9, text + "\U0010ffff" * 9 + "\0"}
+        if text.endswith("\0"):
+            found.add(text[:-1])
+        elif text:
+            last = "\ud7ff" if text[-1] == "\ue000" else chr(ord(text[-1]) - 1)
+            below = text[:-1] + last
+            found |= {below, below + "\U0010ffff" * 9, below + "\U0010ffff" * 9 + "a"}
+    return found
+
+
+def number_witnesses(literals: list[int | float]) -> set[int | float]:
+    """Each literal, and a number between any two neighbours."""
+    ordered = sorted({*literals, -1000, 1000})
+    between = {(x + y) / 2 for x, y in pairwise(ordered)}
+    return {*ordered, *between, -math.inf, math.inf}
+
+
+def literals_of(*several: Filter) -> Iterator[Value]:
+    for predicate in (p for f in several for p in f.predicates):
+        if isinstance(predicate.value, tuple):
+            yield from predicate.value
+        elif predicate.value is not None:
+            yield predicate.value
+
+
+def witnesses(*several: Filter) -> list[Value | None]:
+    found = list(literals_of(*several))
+    strings = [v for v in found if isinstance(v, str)]
+    numbers = [v for v in found if isinstance(v, int | float) and not isinstance(v, bool)]
+    return [None, False, True, *number_witnesses(numbers), *string_witnesses(strings)]
+
+
+SHORT_STRINGS = ["".join(c) for n in range(7) for c in product("ab", repeat=n)]
+SMALL = st.sampled_from([-1, 0, 0.5, 1, 2])
+
+
+@st.composite
+def small_comparisons(draw, alphabet: str) -> Filter:
+    """Comparisons on one attribute, with numbers that leave room for a number in between."""
+    wanted = []
+    for _ in range(draw(st.integers(0, 4))):
+        predicate = draw(predicates(ONE_NAME, alphabet, ORDER_OPS))
+        if predicate.kind.value == "number":
+            many = isinstance(predicate.value, tuple)
+            value = tuple(draw(st.lists(SMALL, min_size=1))) if many else draw(SMALL)
+            predicate = predicate._replace(value=value)
+        wanted.append(predicate)
+    return Filter(wanted)
+
+
+def check_exactness(one: Filter, other: Filter) -> None:
+    values = witnesses(one, other)
+    mine = [one.matches({"a": v}) for v in values]
+    theirs = [other.matches({"a": v}) for v in values]
+    assert one.covers(other) == all(m for m, t in zip(mine, theirs, strict=True) if t)
+    assert one.intersects(other) == any(m and t for m, t in zip(mine, theirs, strict=True))
+    assert one.is_contradiction == (not any(mine))
+
+
+@thorough
+@given(small_comparisons("ab"), small_comparisons("ab"))
+def test_covers_and_intersects_are_exact_for_comparisons(one, other):
+    check_exactness(one, other)
+
+
+@thorough
+@given(small_comparisons("a\0\ue000\U0010ffff"), small_comparisons("a\0\ue000\U0010ffff"))
+def test_covers_and_intersects_are_exact_for_tricky_strings(one, other):
+    check_exactness(one, other)
+
+
+@thorough
+@given(small_comparisons("ab"), small_comparisons("ab"), small_comparisons("ab"))
+def test_equal_sets_are_equal_filters(one, other, third):
+    """Filters that cover each other are the same filter, as far as comparisons go."""
+    if one.covers(other) and other.covers(one):
+        assert one == other
+    if one.covers(other) and other.covers(third):
+        assert one.covers(third)
+
+
+@thorough
+@given(selections())
+def test_disjunctions_are_canonical(selection):
+    again = any_of(reversed(selection.disjuncts))
+    assert again == selection
+    assert hash(again) == hash(selection)
+
+
+# Both languages read back what they print
+
+ODD_NAMES = ("a", "and", "two words", "openClose%Diff", 'q"u', "[b]", "ü.x", "‘c’")
+
+
+@thorough
+@given(selections(ODD_NAMES, TRICKY_ALPHABET))
+def test_sql_reads_back_what_it_prints(selection):
+    assert parse_sql(to_sql(selection)) == selection
+
+
+@thorough
+@given(selections(ODD_NAMES, TRICKY_ALPHABET))
+def test_padres_reads_back_what_it_prints(selection):
+    assert parse_padres(to_padres(selection)) == selection
+
+
+@thorough
+@given(disjunctions())
+def test_both_languages_read_back_disjunctions(selection):
+    assert parse(to_sql(selection)) == selection
+    assert parse(to_padres(selection)) == selection
+
+
+@thorough
+@given(st.dictionaries(st.sampled_from(ODD_NAMES), st.one_of(values(TRICKY_ALPHABET), st.none())))
+def test_publications_are_read_back(publication):
+    present = {name: value for name, value in publication.items() if value is not None}
+    found = parse_publication(print_publication(publication))
+    assert found == present
+    assert [type(v) for v in found.values()] == [type(v) for v in present.values()]
+
+
+# SQL's three-valued logic, against a tiny evaluator that shares nothing with the compiler
+
+
+def kleene_and(one: bool | None, other: bool | None) -> bool | None:
+    if one is False or other is False:
+        return False
+    return None if one is None or other is None else True
+
+
+def kleene_not(one: bool | None) -> bool | None:
+    return None if one is None else not one
+
+
+def kleene_or(one: bool | None, other: bool | None) -> bool | None:
+    return kleene_not(kleene_and(kleene_not(one), kleene_not(other)))
+
+
+def same_kind(value: Value | None, literal: Value) -> bool:
+    def kind(v: Value | None) -> str:
+        if v is None or v != v:
+            return "absent"
+        return {"bool": "bool", "str": "str"}.get(type(v).__name__, "number")
+
+    return kind(value) == kind(literal)
+
+
+COMPARE = {
+    "=": lambda v, w: v == w,
+    "<>": lambda v, w: v != w,
+    "<": lambda v, w: v < w,
+    "<=": lambda v, w: v <= w,
+    ">": lambda v, w: v > w,
+    ">=": lambda v, w: v >= w,
+}
+
+
+def evaluate(tree: tuple, event: dict[str, Value | None]) -> bool | None:
+    """True, False, or None for unknown."""
+    match tree:
+        case ("not", one):
+            return kleene_not(evaluate(one, event))
+        case ("and", one, other):
+            return kleene_and(evaluate(one, event), evaluate(other, event))
+        case ("or", one, other):
+            return kleene_or(evaluate(one, event), evaluate(other, event))
+        case ("constant", value):
+            return value
+        case ("null", name):
+            value = event.get(name)
+            return value is None or value != value
+        case ("in", name, members):
+            result: bool | None = False
+            for member in members:
+                result = kleene_or(result, evaluate(("compare", name, "=", member), event))
+            return result
+        case ("between", name, least, most):
+            return kleene_and(
+                evaluate(("compare", name, ">=", least), event),
+                evaluate(("compare", name, "<=", most), event),
+            )
+        case ("compare", name, sign, literal):
+            value = event.get(name)
+            return COMPARE[sign](value, literal) if same_kind(value, literal) else None
+        case ("like", name, pattern):
+            value = event.get(name)
+            return fits_by_definition(value, pattern) if isinstance(value, str) else None
+    raise AssertionError(tree)
+
+
+def fits_by_definition(text: str, pattern: str) -> bool:
+    """LIKE as SQL defines it, by trying everything: slow, and plainly right."""
+    if not pattern:
+        return not text
+    if pattern[0] == "%":
+        return any(fits_by_definition(text[i:], pattern[1:]) for i in range(len(text) + 1))
+    return bool(text) and pattern[0] in ("_", text[0]) and fits_by_definition(text[1:], pattern[1:])
+
+
+def write(tree: tuple) -> str:
+    """The tree as SQL."""
+    match tree:
+        case ("not", one):
+            return f"NOT ({write(one)})"
+        case ("and" | "or" as word, one, other):
+            return f"({write(one)}) {word} ({write(other)})"
+        case ("constant", value):
+            return str(value)
+        case ("null", name):
+            return f"{name} IS NULL"
+        case ("in", name, members):
+            return f"{name} IN ({', '.join(map(write_literal, members))})"
+        case ("between", name, least, most):
+            return f"{name} BETWEEN {write_literal(least)} AND {write_literal(most)}"
+        case ("compare", name, sign, literal):
+            return f"{name} {sign} {write_literal(literal)}"
+        case ("like", name, pattern):
+            return f"{name} LIKE {write_literal(pattern)}"
+    raise AssertionError(tree)
+
+
+def write_literal(value: Value) -> str:
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+names = st.sampled_from(NAMES[:3])
+finite_numbers = numbers().filter(math.isfinite)
+literals = st.one_of(finite_numbers, strings())
+leaves = st.one_of(
+    st.tuples(st.just("constant"), st.booleans()),
+    st.tuples(st.just("null"), names),
+    st.tuples(st.just("in"), names, st.lists(st.one_of(literals, st.booleans()), min_size=1)),
+    st.tuples(st.just("between"), names, literals, literals),
+    st.tuples(st.just("compare"), names, st.sampled_from(list(COMPARE)), literals),
+    st.tuples(st.just("compare"), names, st.sampled_from(["=", "<>"]), st.booleans()),
+    st.tuples(st.just("like"), names, st.text("ab%_", max_size=5)),
+)
+trees = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.tuples(st.just("not"), inner),
+        st.tuples(st.just("and"), inner, inner),
+        st.tuples(st.just("or"), inner, inner),
+    ),
+    max_leaves=6,
+)
+
+
+@thorough
+@given(trees, st.lists(attributes(), min_size=1, max_size=10))
+def test_sql_has_three_valued_logic(tree, events):
+    selection, opposite = parse_sql(write(tree)), parse_sql(f"NOT ({write(tree)})")
+    for event in events:
+        truth = evaluate(tree, event)
+        assert selection.matches(event) == (truth is True)
+        assert opposite.matches(event) == (truth is False)
+
+
+@thorough
+@given(st.text("ab", max_size=9), st.text("ab%_", max_size=8))
+def test_like_means_what_sql_says(text, pattern):
+    assert like(pattern).matches(text) == fits_by_definition(text, pattern)
+
+
+@thorough
+@given(like_patterns(), like_patterns(), strings())
+def test_a_pattern_only_implies_what_follows(one, other, text):
+    if like(one).implies(like(other)) and like(one).matches(text):
+        assert like(other).matches(text)
+    assert like(like(one).text) == like(one)
