@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import strategies as our
 from oracle import BruteForce
+from runnel.matching.covering import Intersecting
 from runnel.matching.poset import Poset, PosetNode
 
 steps = st.lists(
@@ -57,8 +58,17 @@ def test_the_poset_is_what_brute_force_finds(steps: Any, question: Any) -> None:
             oracle.remove(victim)
         check(poset, oracle)
     filed = oracle.selections.items()
-    assert sorted(poset.covered_by(question)) == [id for id, s in filed if question.covers(s)]
-    assert poset.is_covered(question) == any(s.covers(question) for _, s in filed)
+    assert sorted(poset.covering.covered_by(question)) == [
+        id for id, s in filed if question.covers(s)
+    ]
+    assert poset.covering.is_covered(question) == any(s.covers(question) for _, s in filed)
+    intersecting = Intersecting()
+    for id, selection in filed:
+        intersecting.add(id, selection)
+    found = sorted(intersecting.find(question))
+    assert found == [id for id, s in filed if question.intersects(s)]
     for id in list(oracle.selections):
         poset.remove(id)
+        intersecting.remove(id)
     assert len(poset) == 0 and poset.css() == []
+    assert list(intersecting.find(question)) == []

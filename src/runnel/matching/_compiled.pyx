@@ -159,6 +159,22 @@ cdef inline Number number_of(object value) except *:
     return Number.of_int(<int64_t> exact)
 
 
+cdef void collect(const int64_t* ids, size_t count, const long long* labels, size_t size,
+                  vector[int64_t]& found, vector[cbool]& seen) noexcept nogil:
+    """Appends to `found` the labels of the ids that were not `seen` before."""
+    cdef size_t i
+    cdef int64_t label
+    for i in range(count):
+        label = labels[ids[i]] if <size_t> ids[i] < size else -1
+        if label < 0:
+            continue
+        if <size_t> label >= seen.size():
+            seen.resize(label + 1)
+        if not seen[label]:
+            seen[label] = True
+            found.push_back(label)
+
+
 cdef inline Kind kind_of(object literal):
     if PyUnicode_Check(literal):
         return Kind.text
@@ -206,6 +222,25 @@ cdef class Matches:
             memcpy(at, self.answer.loose.data(), self.answer.loose.size() * sizeof(int64_t))
         return out
 
+    def distinct(self, table: array.array) -> list:
+        """The distinct non-negative values that `table` (an array('q') by id) has for the ids."""
+        self.check()
+        cdef array.array labels = table
+        if labels.typecode != 'q':
+            raise InputError("the table of a distinct() is an array('q')")
+        cdef vector[int64_t] found
+        cdef Slice piece
+        for piece in self.answer.slices:
+            collect(piece.first, piece.count, labels.data.as_longlongs, len(labels), found, self.engine.seen_labels)
+        collect(self.answer.loose.data(), self.answer.loose.size(), labels.data.as_longlongs, len(labels), found,
+                self.engine.seen_labels)
+        cdef list out = []
+        cdef int64_t label
+        for label in found:
+            self.engine.seen_labels[label] = False
+            out.append(label)
+        return out
+
     def slices(self) -> list:
         """The ids as the index keeps them: a few memoryviews, nothing copied."""
         self.check()
@@ -228,6 +263,7 @@ cdef class CompiledEngine:
     cdef list asked              # names some filter asks for …
     cdef vector[uint32_t] asked_numbers  # … and their numbers
     cdef uint64_t asked_changes
+    cdef vector[cbool] seen_labels  # scratch of Matches.distinct, all False between calls
     cdef vector[Slice] spare     # memory of an answer that was dropped, for the next one
 
     name = "compiled"

@@ -33,6 +33,14 @@ class Matches(Protocol):
         """All ids as one array('q') of the caller's own."""
         ...
 
+    def distinct(self, table: array[int]) -> list[int]:
+        """The distinct non-negative values that `table` (an array('q') by id) has for the ids.
+
+        This is how a broker gets its next hops: the table says to which hop each subscription belongs.
+        An id beyond the table, or with a negative value, counts for nothing.
+        """
+        ...
+
     def slices(self) -> Sequence[Sequence[int]]:
         """The same ids as the pieces the index keeps them in."""
         ...

@@ -53,6 +53,12 @@ class IndexMatches:
             out.extend(ids[start:stop])
         return out
 
+    def distinct(self, table: array[int]) -> list[int]:
+        """The distinct non-negative values that `table` has for the ids."""
+        size = len(table)
+        labels = dict.fromkeys(table[id] for id in self.ids() if id < size)
+        return [label for label in labels if label >= 0]
+
     def slices(self) -> list[list[int]]:
         """The same ids as the pieces the index keeps them in."""
         return [ids[start:stop] for ids, start, stop in self._slices] + (
