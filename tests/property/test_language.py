@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise, product
+from itertools import combinations_with_replacement, pairwise, product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -200,6 +201,25 @@ def check_exactness(one: Filter, other: Filter) -> None:
     assert one.covers(other) == all(m for m, t in zip(mine, theirs, strict=True) if t)
     assert one.intersects(other) == any(m and t for m, t in zip(mine, theirs, strict=True))
     assert one.is_contradiction == (not any(mine))
+
+
+@pytest.mark.parametrize(
+    "literals",
+    [(0, 1), (-math.inf, 0, math.inf), ("", "a", "b"), ("a", "a\0", "a\U0010ffff")],
+    ids=ascii,
+)
+def test_covers_and_intersects_are_exact_for_all_pairs_of_small_filters(literals):
+    """Not a sample: every filter of up to two predicates against every other."""
+    ops = [Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE]
+    ops += [Op.PREFIX, Op.NOT_PREFIX] if isinstance(literals[0], str) else []
+    single = [Predicate("a", op, literal) for op, literal in product(ops, literals)]
+    small = [Filter(), *(Filter(pair) for pair in combinations_with_replacement(single, 2))]
+    values = witnesses(*small)
+    matching = [frozenset(i for i, v in enumerate(values) if f.matches({"a": v})) for f in small]
+    for (one, mine), (other, theirs) in product(zip(small, matching, strict=True), repeat=2):
+        assert one.covers(other) == (mine >= theirs), (one, other)
+        assert one.intersects(other) == (not mine.isdisjoint(theirs)), (one, other)
+        assert (one == other) == (mine == theirs), (one, other)
 
 
 @thorough
