@@ -46,10 +46,10 @@ def make_workload(name: str, data: Path | None) -> Workload:
     return {"stock": _stock, "strings": _strings, "events": _events}[name](data)
 
 
-def find_data(given: Path | None) -> Path | None:
-    """The folder of real data: as given, $RUNNEL_DATA, or shared/data beside the checkout."""
+def find_data() -> Path | None:
+    """The folder of real data: $RUNNEL_DATA, or shared/data beside the checkout."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    for folder in (given, os.environ.get("RUNNEL_DATA"), beside):
+    for folder in (os.environ.get("RUNNEL_DATA"), beside):
         if folder and Path(folder).is_dir():
             return Path(folder)
     return None

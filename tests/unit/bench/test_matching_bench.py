@@ -8,9 +8,9 @@ from pathlib import Path
 BENCH = Path(__file__).parents[3] / "bench" / "matching.py"
 
 
-def test_a_quick_run_reports_every_figure() -> None:
+def test_a_quick_run_reports_every_figure(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCH), "--quick", "--workload", "stock"]
-    command += ["--workload", "intervals-5-0.1", "--engine", "index", "--data", "nowhere"]
+    command += ["--workload", "intervals-5-0.1", "--engine", "index", "--data", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["bench"] == "matching"
@@ -23,3 +23,12 @@ def test_a_quick_run_reports_every_figure() -> None:
         for figure in ("events_per_s", "inserts_per_s", "removes_per_s", "churn_per_s"):
             assert row[figure] > 0
         assert "bytes_per_subscription" in row
+    # An empty folder of data: the row says that its quotes are made up.
+    assert report["rows"][0]["source"] == "synthetic quotes"
+
+
+def test_a_folder_of_data_that_is_not_there(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCH), "--data", str(tmp_path / "nowhere")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no such folder" in done.stderr
