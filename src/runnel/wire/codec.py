@@ -18,7 +18,6 @@ from runnel.wire.header import (
     ATTRIBUTES_BYTES_MAX,
     FRAME,
     FRAME_BYTES_MAX,
-    ID_MAX,
     LENGTH_BYTES,
     PUBLICATION,
     PUBLICATION_REST,
@@ -101,22 +100,22 @@ class Decoder:
         append, unpack, publication = frames.append, _unpack_publication, Publication
         longest = self.frame_bytes_max - LENGTH_BYTES
         start, end = 0, len(chunk)
+        last = end - _PUBLICATION_BYTES
         while end - start >= _FRAME_BYTES:
-            if end - start >= _PUBLICATION_BYTES and chunk[start + LENGTH_BYTES] == PUBLICATION_TAG:
-                length, _, ttl, hops, flags, advertisement, counter, attributes = unpack(
-                    chunk, start
-                )
+            if start <= last:
+                length, tag, ttl, hops, flags, advertisement, counter, size = unpack(chunk, start)
                 stop = start + LENGTH_BYTES + length
                 if (
-                    stop <= end
+                    tag == PUBLICATION_TAG
+                    and stop <= end
                     and length <= longest
-                    and attributes <= length - PUBLICATION_REST
-                    and attributes <= ATTRIBUTES_BYTES_MAX
-                    and advertisement <= ID_MAX
-                    and 0 < counter <= ID_MAX
+                    and size <= length - PUBLICATION_REST
+                    and size <= ATTRIBUTES_BYTES_MAX
+                    and advertisement >= 0
+                    and counter > 0
                 ):
                     body = chunk[start + _PUBLICATION_BYTES : stop]
-                    append(publication(ttl, hops, flags, advertisement, counter, attributes, body))
+                    append(publication(ttl, hops, flags, advertisement, counter, size, body))
                     start = stop
                     continue
             stop = start + self._checked_bytes(chunk, start)
@@ -173,13 +172,13 @@ def _check_publication(chunk: bytes, start: int, length: int) -> None:
         )
     if len(chunk) - start < _PUBLICATION_BYTES:
         return
-    *_, advertisement, counter, attributes = _unpack_publication(chunk, start)
-    if attributes > min(ATTRIBUTES_BYTES_MAX, length - PUBLICATION_REST):
+    *_, advertisement, counter, size = _unpack_publication(chunk, start)
+    if size > min(ATTRIBUTES_BYTES_MAX, length - PUBLICATION_REST):
         raise PeerError(
-            f"the peer sent a publication with {attributes:,} bytes of attributes in a frame of "
+            f"the peer sent a publication with {size:,} bytes of attributes in a frame of "
             f"{length:,}, the limit is {ATTRIBUTES_BYTES_MAX:,}"
         )
-    if advertisement > ID_MAX or not 0 < counter <= ID_MAX:
+    if advertisement < 0 or counter < 1:
         raise PeerError(
             f"the peer sent the publication ({advertisement}, {counter}): "
             "ids fit 63 bits and counters begin at 1"

@@ -1,8 +1,8 @@
 """How bytes are laid out on a connection: the two headers, the limits, the version.
 
     every frame        length u32 │ tag u8 │ the rest
-    a publication      length u32 │ tag u8 = 1 │ ttl u8 │ hops u8 │ flags u16 │ advertisement u64 │
-                       counter u64 │ length of attributes u32 │ attributes │ payload
+    a publication      length u32 │ tag u8 = 1 │ ttl u8 │ hops u8 │ flags u16 │ advertisement i64 │
+                       counter i64 │ length of attributes u32 │ attributes │ payload
 
 Rules:
 - Everything is big-endian. The length counts what follows the length itself.
@@ -21,8 +21,8 @@ PROTOCOL = 0x524E4C01
 FRAME = Struct(">IB")
 """Length and tag: what every frame starts with."""
 
-PUBLICATION = Struct(">IBBBHQQI")
-"""The whole header of a publication."""
+PUBLICATION = Struct(">IBBBHqqI")
+"""The whole header of a publication. Ids are read as signed, so that one too large shows as negative."""
 
 PUBLICATION_TAG = 1
 LENGTH_BYTES = 4

@@ -74,7 +74,13 @@ class Publication(msgspec.Struct, eq=False, gc=False):
         """What filters are matched against; shared, so not to be changed. May raise PeerError."""
         decoded = self._attributes
         if decoded is None:
-            decoded = self._attributes = self._decoded_attributes()
+            try:
+                decoded = _decode_attributes(self.body[: self.attributes_length])
+            except (ValueError, RecursionError) as error:
+                raise self._malformed(str(error)) from None
+            if "" in decoded:
+                raise self._malformed("an attribute has no name")
+            self._attributes = decoded
         return decoded
 
     @property
@@ -126,16 +132,8 @@ class Publication(msgspec.Struct, eq=False, gc=False):
             + body
         )
 
-    def _decoded_attributes(self) -> dict[str, Value]:
-        try:
-            decoded = _decode_attributes(self.body[: self.attributes_length])
-        except (ValueError, RecursionError) as error:
-            raise PeerError(
-                f"the attributes of publication {self.identity} are malformed: {error}"
-            ) from None
-        if "" in decoded:
-            raise PeerError(f"publication {self.identity} has an attribute without a name")
-        return decoded
+    def _malformed(self, why: str) -> PeerError:
+        return PeerError(f"the attributes of publication {self.identity} are malformed: {why}")
 
 
 def make_publication(
