@@ -35,13 +35,15 @@ _OPS = {op.value: op for op in Op}
 
 
 def encode_selection(selection: Selection) -> bytes:
-    """Return a selection as it goes on the wire; equal selections give equal bytes.
+    """Return a selection as it goes on the wire: its canonical form, so the bytes can be compared.
+
+    Only numbers stay as they were written: 5 and 5.0 mean the same and give different bytes.
 
     >>> from runnel.language import parse
     >>> decode_selection(encode_selection(parse("close < 20")))
     Filter([close,<,20])
     """
-    raw = _encode([disjunct.predicates for disjunct in selection.disjuncts])
+    raw = _encode_disjuncts(selection)
     if len(raw) > SELECTION_BYTES_MAX:
         raise FilterLimitError(
             f"the filter takes {len(raw):,} bytes, the limit is {SELECTION_BYTES_MAX:,}: "
@@ -88,16 +90,23 @@ class SelectionCache:
     def _add(self, key: bytes) -> Selection:
         selection = read_selection(key, self._limits)
         # Another way to write a selection that is known already must not make a second object.
-        canonical = encode_selection(selection)
+        canonical = _encode_disjuncts(selection)
         if canonical != key:
-            selection = self._known.get(canonical, selection)
+            known = self._known.get(canonical)
+            if known is None:
+                self._keep(canonical, selection)
+            else:
+                selection = known
+        self._keep(key, selection)
+        return selection
+
+    def _keep(self, key: bytes, selection: Selection) -> None:
         self._known[key] = selection
         self._bytes += len(key) + _ENTRY_BYTES
         while self._bytes > self._bytes_max:
             oldest = next(iter(self._known))
             del self._known[oldest]
             self._bytes -= len(oldest) + _ENTRY_BYTES
-        return selection
 
 
 def read_selection(raw: bytes, limits: Limits) -> Selection:
@@ -119,6 +128,10 @@ def read_selection(raw: bytes, limits: Limits) -> Selection:
         raise PeerError(f"the peer sent a filter that is refused: {error}") from None
     except (ValueError, RecursionError) as error:
         raise PeerError(f"the peer sent a malformed filter: {error}") from None
+
+
+def _encode_disjuncts(selection: Selection) -> bytes:
+    return _encode([disjunct.predicates for disjunct in selection.disjuncts])
 
 
 def _predicate(triple: tuple[str, str, Value | list[Value] | None]) -> Predicate:
