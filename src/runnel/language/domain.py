@@ -145,6 +145,22 @@ class Domain:
             and all(self._is_void(patterns=(p,)) for p in other.negated)
         )
 
+    def meets(self, other: Domain) -> bool:
+        """Tell whether some value may be accepted by both: `not self.meet(other).is_empty`, but quick."""
+        if self.is_empty or other.is_empty:
+            return False
+        if self.kind is None or other.kind is None:
+            return (other.kind if self.kind is None else self.kind) is not Kind.ABSENT
+        if self.kind is not other.kind:
+            return False
+        if self.members is not None:
+            return any(other.accepts(member) for member in self.members)
+        if other.members is not None:
+            return any(self.accepts(member) for member in other.members)
+        if self.kind is Kind.NUMBER and not self.excluded and not other.excluded:
+            return max(self.lower, other.lower) < min(self.upper, other.upper)
+        return not self.meet(other).is_empty
+
     def meet(self, other: Domain) -> Domain:
         """Return the values that are in both domains."""
         return Domain(chain(self.predicates(""), other.predicates("")))

@@ -127,10 +127,11 @@ class Filter:
         if self._is_contradiction:
             return False
         mine, theirs = self._by_attribute(), other._by_attribute()
-        return not any(
-            mine[attribute].meet(theirs[attribute]).is_empty
-            for attribute in mine.keys() & theirs.keys()
-        )
+        for attribute, domain in mine.items():
+            theirs_too = theirs.get(attribute)
+            if theirs_too is not None and not domain.meets(theirs_too):
+                return False
+        return True
 
     def _by_attribute(self) -> dict[str, Domain]:
         """Return the domain of each attribute, worked out at most once."""

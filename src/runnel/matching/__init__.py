@@ -13,6 +13,7 @@
 from typing import Literal
 
 from runnel.errors import InputError
+from runnel.matching.covering import Covering, Intersecting
 from runnel.matching.engine import BatchMatches, Engine, Matches
 from runnel.matching.index import Index
 from runnel.matching.poset import Poset
@@ -50,4 +51,14 @@ def engine_note() -> str:
     return f"pure-Python engine (slower): the compiled one was not built ({_why_not})"
 
 
-__all__ = ["BatchMatches", "Engine", "Index", "Matches", "Poset", "engine_note", "make_engine"]
+__all__ = [
+    "BatchMatches",
+    "Covering",
+    "Engine",
+    "Index",
+    "Intersecting",
+    "Matches",
+    "Poset",
+    "engine_note",
+    "make_engine",
+]

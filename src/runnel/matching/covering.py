@@ -9,6 +9,7 @@ for one attribute do not intersect. The answers themselves come from `covers` an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TypeVar
 
 from runnel.errors import InputError
@@ -166,6 +167,7 @@ class Intersecting:
                         yield id
 
 
+@lru_cache(maxsize=1 << 16)
 def terms_of(selection: Selection) -> tuple[Term, ...]:
     """The empty term, which all have; then attributes; then equalities. The last is the lead."""
     if selection.is_contradiction:

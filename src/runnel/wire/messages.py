@@ -29,7 +29,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=ID_MAX)]
 Ttl = Annotated[int, msgspec.Meta(ge=0, le=TTL_MAX)]
 Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_CHARACTERS_MAX)]
-Kind = Literal["broker", "client"]
+PeerKind = Literal["broker", "client"]
 About = Literal["subscription", "advertisement"]
 
 
@@ -43,7 +43,7 @@ class Hello(Message, frozen=True):
     protocol: int
     """Always PROTOCOL: a peer that speaks something else is noticed here."""
 
-    kind: Kind
+    kind: PeerKind
     name: Name
     token: Id
     """Names my side of the link session."""

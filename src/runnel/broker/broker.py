@@ -1,0 +1,406 @@
+"""The broker: one door, `handle(event, now)`, that returns what is to be done.
+
+It does no I/O and reads no clock. Its parts: links (what was sent and received), a routing strategy with its
+tables (where things go), barriers (when they are there), modules (everything else). A publication's way through
+this file: `handle` → `_frames_arrived` → `_publish` → the strategy → `Link.send` → `_flush` → `SendMany`.
+
+State changes only inside `handle` and `start`, and every change ends in `_flush`, so a driver never sees half of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from runnel.broker.arbiter import Arbiter
+from runnel.broker.barriers import Barriers
+from runnel.broker.effects import Close, Connect, Effect, SendMany, SetTimer, Trace
+from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
+from runnel.broker.links import Link, LinkConfig
+from runnel.broker.meter import Meter
+from runnel.broker.module import Module
+from runnel.broker.story import Story
+from runnel.broker.tables import Matcher, Tables
+from runnel.errors import BugError, PeerError
+from runnel.routing.strategy import Strategy
+from runnel.wire import (
+    Ack,
+    Advertise,
+    Barrier,
+    Bye,
+    Decoder,
+    Fence,
+    Hello,
+    Lane,
+    Message,
+    Missed,
+    PeerKind,
+    Publication,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    lane_of,
+)
+
+TICK = "tick"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """One broker. It dials the neighbours named here; others may dial it."""
+
+    name: str
+    dials: tuple[str, ...] = ()
+    link: LinkConfig = field(default_factory=LinkConfig)
+    client_link: LinkConfig = field(default_factory=lambda: LinkConfig(queue_bytes_max=8 << 20))
+    credit_max: int = 1024  # publications a client may have unacknowledged
+    credit_min: int = 16
+    congested_bytes: int = 8 << 20  # a broker link with this much waiting slows publishers down
+    tell_stories: bool = False
+
+
+class Broker:
+    """A broker without a network around it; see `handle`."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        incarnation: int,
+        matcher: Matcher,
+        make_strategy: Callable[[Tables], Strategy],
+        modules: Iterable[Module] = (),
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.config = config
+        self.name = config.name
+        self.tables = Tables(matcher)
+        self.strategy = make_strategy(self.tables)
+        self.barriers = Barriers(self.strategy.barrier_links)
+        self.meter = Meter()
+        self.arbiter = Arbiter()
+        self.story = Story(config.name) if config.tell_stories else None
+        self.links: dict[str, Link] = {}
+        self._by_number: list[Link | None] = []
+        self._tokens = incarnation << 20
+        self._decoders: dict[int, Decoder] = {}
+        self._link_of: dict[int, Link] = {}  # connection → link, once the peer said Hello
+        self._dialled: dict[int, str] = {}  # connection → neighbour, until it did
+        self._dialling: dict[str, None] = {}
+        self._dirty: dict[Link, None] = {}
+        self._congested: dict[Link, None] = {}
+        self._effects: list[Effect] = []
+        self._clock = clock
+        self._now = 0
+        self._modules = {module.name: module for module in modules}
+        self._watchers = [m for m in self._modules.values() if m.watches_publications]
+        self._handlers: dict[type[Message], Callable[[Link, Any], None]] = {
+            Ack: self._ack,
+            Advertise: self._advertise,
+            Unadvertise: lambda link, m: self.strategy.unadvertise(link, m.id),
+            Subscribe: self._subscribe,
+            Unsubscribe: lambda link, m: self.strategy.unsubscribe(link, m.id),
+            Barrier: self.barriers.barrier,
+            Fence: self.barriers.fence,
+            Bye: self._bye,
+        }
+        for module in self._modules.values():
+            for kind in module.messages:
+                self._handlers[kind] = self._to_module(module)
+
+    # -- the door -------------------------------------------------------------------------------------
+
+    def start(self, now: int) -> list[Effect]:
+        """Dial the neighbours and start the clockwork."""
+        self._now = now
+        for module in self._modules.values():
+            module.start(self, now)
+        self._tick()
+        return self._flush()
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Take in one thing that happened; what is to be done about it."""
+        self._now = now
+        match event:
+            case FramesArrived():
+                self._frames_arrived(event.conn, event.chunk)
+            case Connected():
+                self._connected(event.conn, event.peer)
+            case Disconnected():
+                self._disconnected(event.conn, event.peer)
+            case TimerFired(timer=timer):
+                if timer == TICK:
+                    self._tick()
+                else:
+                    self._modules[timer.partition(":")[0]].timer(self, timer, now)
+        return self._flush()
+
+    def _flush(self) -> list[Effect]:
+        """Turn what is queued on links into effects, and hand all effects over."""
+        for link in list(self._dirty):
+            if link.overflowed:
+                self.meter.links_dead += 1
+                self._forget(link, "its queue overflowed")
+        while self._dirty:
+            link, _ = self._dirty.popitem()
+            self._note_congestion(link)
+            link.congested_here = len(self._congested) > (link in self._congested)
+            if link.kind == "client":
+                self._look_after_client(link)
+            if frames := link.take(self._now):
+                self.meter.bytes_out += sum(map(len, frames))
+                self._effects.append(SendMany(link.conn, frames))
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _note_congestion(self, link: Link) -> None:
+        if link.kind == "broker" and (
+            link.congested or link.waiting_bytes > self.config.congested_bytes
+        ):
+            self._congested[link] = None
+        else:
+            self._congested.pop(link, None)
+
+    def _look_after_client(self, link: Link) -> None:
+        """Tell a slow client what it missed; give publishers credit while there is room ahead of them."""
+        if link.dropped_untold:
+            self.meter.dropped += link.dropped_untold
+            link.send_message(Missed(link.dropped_untold))
+            link.dropped_untold = 0
+        if link.congested_here:
+            link.credit = max(self.config.credit_min, link.credit // 2)
+        else:
+            link.credit = min(self.config.credit_max, link.credit * 2)
+
+    # -- connections ----------------------------------------------------------------------------------
+
+    def _connected(self, conn: int, peer: str | None) -> None:
+        self._decoders[conn] = Decoder()
+        if peer is None:
+            return
+        self._dialling.pop(peer, None)
+        self._dialled[conn] = peer
+        link = self.links.get(peer) or self._new_link(peer, "broker")
+        self._effects.append(SendMany(conn, [link.hello("broker", self.name)]))
+
+    def _disconnected(self, conn: int, peer: str | None) -> None:
+        if peer is not None:
+            self._dialling.pop(peer, None)
+        self._decoders.pop(conn, None)
+        self._dialled.pop(conn, None)
+        link = self._link_of.pop(conn, None)
+        if link is not None and link.conn == conn:
+            link.down(self._now)
+
+    def _close(self, conn: int, reason: str) -> None:
+        self._effects.append(Close(conn, reason))
+        self._disconnected(conn, None)
+
+    def _frames_arrived(self, conn: int, chunk: bytes) -> None:
+        decoder = self._decoders.get(conn)
+        if decoder is None:
+            return  # closed by us; what was under way no longer counts
+        self.meter.bytes_in += len(chunk)
+        link = self._link_of.get(conn)
+        try:
+            for frame in decoder.feed(chunk):
+                if link is None:
+                    link = self._hello(conn, frame)
+                    continue
+                if type(frame) is Publication:
+                    link.data.received += 1
+                    self._publish(link, frame)
+                else:
+                    self._message(link, frame)  # type: ignore[arg-type]
+                if conn not in self._decoders:
+                    return
+        except PeerError as error:
+            self._peer_broke_the_rules(conn, link, error)
+            return
+        if link is not None:
+            link.heard_at = self._now
+            link.ack_due = True
+            self._dirty[link] = None
+
+    def _peer_broke_the_rules(self, conn: int, link: Link | None, error: PeerError) -> None:
+        """Nothing that such a peer set up is trusted; nobody else is disturbed."""
+        self._effects.append(
+            Trace("peer-error", {"peer": link.name if link else "", "error": str(error)})
+        )
+        if link is not None:
+            self._forget(link, str(error))
+        else:
+            self._close(conn, str(error))
+
+    def _message(self, link: Link, message: Message) -> None:
+        kind = type(message)
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise PeerError(f"{link.name} sent a {kind.__name__}, which has no place here")
+        lane = lane_of(message)
+        if lane is Lane.DATA:
+            link.data.received += 1
+        elif lane is Lane.MONITOR:
+            link.monitor.received += 1
+        if kind is not Ack:
+            self.meter.control_in += 1
+        handler(link, message)
+        for touched in self.links.values():
+            if touched.waiting_bytes:
+                self._dirty[touched] = None
+
+    # -- handshake ------------------------------------------------------------------------------------
+
+    def _hello(self, conn: int, frame: Any) -> Link:
+        if not isinstance(frame, Hello):
+            raise PeerError("the first frame of a connection must be Hello")
+        dialled = self._dialled.pop(conn, None)
+        if dialled is not None and dialled != frame.name:
+            raise PeerError(f"dialled {dialled} but {frame.name} answered: check the addresses")
+        link = self.links.get(frame.name)
+        if link is not None and link.kind != frame.kind:
+            raise PeerError(f"{frame.name} is a {link.kind} here, not a {frame.kind}")
+        if link is None:
+            link = self._new_link(frame.name, frame.kind)
+        if link.conn:
+            self._close(link.conn, "the peer opened another connection")
+        fresh = not link.fits(frame)
+        if fresh:
+            self._lose_routes(link)
+            link.start_fresh(frame.token, None if dialled else self._new_token())
+        if dialled is None:
+            self._effects.append(
+                SendMany(conn, [link.hello("broker", self.name, resume=not fresh)])
+            )
+        if not fresh:
+            link.resume(frame)
+        link.up(conn, self._now)
+        self._link_of[conn] = link
+        if fresh:
+            self.strategy.link_up(link)
+        self._dirty[link] = None
+        return link
+
+    def _new_link(self, name: str, kind: PeerKind) -> Link:
+        number = next(
+            (n for n, link in enumerate(self._by_number) if link is None), len(self._by_number)
+        )
+        config = self.config.link if kind == "broker" else self.config.client_link
+        link = self.links[name] = Link(name, kind, number, self._new_token(), config, self._now)
+        link.credit = self.config.credit_max
+        if number == len(self._by_number):
+            self._by_number.append(link)
+        else:
+            self._by_number[number] = link
+        return link
+
+    def _new_token(self) -> int:
+        self._tokens += 1
+        return self._tokens
+
+    def _lose_routes(self, link: Link) -> None:
+        self.barriers.link_lost(link)
+        self.strategy.link_lost(link)
+        for module in self._modules.values():
+            module.link_lost(self, link, self._now)
+        for touched in self.links.values():
+            if touched.waiting_bytes:
+                self._dirty[touched] = None
+
+    def _forget(self, link: Link, reason: str) -> None:
+        """The link is over: its routes go, and its peer must start fresh."""
+        if link.conn:
+            self._close(link.conn, reason)
+        self._dirty.pop(link, None)
+        self._congested.pop(link, None)
+        self._lose_routes(link)
+        self._dirty.pop(link, None)
+        del self.links[link.name]
+        self._by_number[link.number] = None
+
+    def _tick(self) -> None:
+        """Twice per heartbeat: show that we live, notice who does not, dial who is missing."""
+        for link in list(self.links.values()):
+            link.heartbeat(self._now)
+            if link.ack_due:
+                self._dirty[link] = None
+            if link.is_silent(self._now):
+                self._close(link.conn, "nothing heard for three heartbeats")
+            if link.is_expired(self._now):
+                self._forget(link, "down for too long")
+        for peer in self.config.dials:
+            known = self.links.get(peer)
+            under_way = peer in self._dialling or peer in self._dialled.values()
+            if not under_way and (known is None or not known.conn):
+                self._dialling[peer] = None
+                self._effects.append(Connect(peer))
+        self.arbiter.forget_expired(self._now)
+        self._effects.append(SetTimer(TICK, self._now + self.config.link.heartbeat_ns // 2))
+
+    # -- what the frames say --------------------------------------------------------------------------
+
+    def _publish(self, link: Link, publication: Publication) -> None:
+        meter = self.meter
+        meter.publications_in += 1
+        if self._clock is not None:
+            began = self._clock()
+            hops = self.strategy.next_hops(link, publication)
+            meter.matching_ns += self._clock() - began
+        else:
+            hops = self.strategy.next_hops(link, publication)
+        onward = b""
+        for number in hops:
+            target = self._by_number[number]
+            if target is None:
+                raise BugError(f"{self.name} routes to link {number}, which is gone")
+            if target.kind == "client":
+                target.send(publication.frame())
+            elif publication.ttl:
+                onward = onward or publication.forwarded()
+                target.send(onward)
+            self._dirty[target] = None
+        meter.publications_out += len(hops)
+        if self.story is not None:
+            names = [self._by_number[n].name for n in hops]  # type: ignore[union-attr]
+            self.story.tell(
+                self._now, f"publication from {link.name} to {names}", publication.identity
+            )
+        for module in self._watchers:
+            module.published(self, link, publication, hops, self._now)
+
+    def _advertise(self, link: Link, message: Advertise) -> None:
+        if self.story is not None:
+            self.story.tell(
+                self._now, f"advertised by {link.name} for {message.publisher}", message.id
+            )
+        self.strategy.advertise(link, message)
+
+    def _subscribe(self, link: Link, message: Subscribe) -> None:
+        if self.story is not None:
+            self.story.tell(self._now, f"subscribed by {link.name}", message.id)
+        self.strategy.subscribe(link, message)
+
+    def _ack(self, link: Link, ack: Ack) -> None:
+        link.acknowledge(ack)
+        self._dirty[link] = None
+
+    def _bye(self, link: Link, bye: Bye) -> None:
+        self._forget(link, f"{link.name} left: {bye.reason}")
+
+    # -- for modules ----------------------------------------------------------------------------------
+
+    def _to_module(self, module: Module) -> Callable[[Link, Any], None]:
+        return lambda link, message: module.message(self, link, message, self._now)
+
+    def send(self, link: Link, message: Message) -> None:
+        """Send a message to a peer, in the lane its kind belongs to."""
+        link.send_message(message)
+        self._dirty[link] = None
+
+    def set_timer(self, timer: str, at: int) -> None:
+        """Ask for `Module.timer` at a time; `timer` starts with the module's name and a colon."""
+        self._effects.append(SetTimer(timer, at))
+
+    def trace(self, kind: str, data: dict[str, Any]) -> None:
+        """Record something."""
+        self._effects.append(Trace(kind, data))

@@ -1,0 +1,34 @@
+"""Names that are unique in the whole network without asking anybody.
+
+A maker of ids has a prefix of its own (43 bits, drawn by the driver: chance is an argument) and counts
+below it (20 bits). Ids fit 63 bits, so they are plain ints in engines, on the wire and in traces.
+"""
+
+from __future__ import annotations
+
+from runnel.errors import BugError
+
+COUNTER_BITS = 20
+PREFIX_MAX = 2 ** (63 - COUNTER_BITS) - 1
+
+
+class IdSource:
+    """Hands out ids, each once.
+
+    >>> source = IdSource(3)
+    >>> source.next() == 3 << 20 | 1
+    True
+    """
+
+    def __init__(self, prefix: int) -> None:
+        if not 0 < prefix <= PREFIX_MAX:
+            raise BugError(f"an id prefix lies between 1 and {PREFIX_MAX}, not {prefix}")
+        self._next = prefix << COUNTER_BITS
+        self._last = self._next + (1 << COUNTER_BITS) - 1
+
+    def next(self) -> int:
+        """A new id."""
+        if self._next == self._last:
+            raise BugError("a session made a million ids: it must be restarted with a new prefix")
+        self._next += 1
+        return self._next

@@ -1,0 +1,241 @@
+"""Links: what makes a broken connection lose nothing while both processes live.
+
+A link is the lasting tie to a peer (a neighbour broker, a client, or a session's broker); connections come
+and go under it. Rules:
+
+- Frames are counted, per lane and direction, not numbered: both sides agree on "the 57th data frame".
+  What was sent is kept until the peer has acknowledged it; an acknowledgement says how many frames
+  `handle` has returned from.
+- A handshake is one Hello each way, carrying a token for this run of the link, the peer's token as far as
+  known, and how much has arrived. The side that was dialled decides: both tokens fit → *resumed*, each
+  replays what the other has not got; otherwise → *fresh*, with a new token: counts start at 0, nothing is
+  replayed, and whoever holds routes over the link must purge and exchange them again.
+- At most `window_bytes` are sent and unacknowledged, so that a queue builds up here, where it can be seen
+  and bounded, and not in the socket. Monitoring traffic overtakes data in that queue.
+- Beyond `queue_bytes_max` the oldest waiting publications go, counted; nothing else is ever dropped. If
+  what may not be dropped overflows, the link is dead.
+
+The link does no I/O and no routing; it only says what to write.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from runnel.wire import PROTOCOL, Ack, Hello, Lane, Message, PeerKind, encode, lane_of
+from runnel.wire.header import PUBLICATION_TAG
+
+SECOND = 1_000_000_000
+TAG_AT = 4  # where a frame has its tag
+
+
+@dataclass(frozen=True, slots=True)
+class LinkConfig:
+    """The limits of one link."""
+
+    heartbeat_ns: int = SECOND
+    resume_timeout_ns: int = 10 * SECOND  # how long a broken link is kept for its peer to come back
+    window_bytes: int = 1 << 20
+    queue_bytes_max: int = 64 << 20
+
+
+class LaneQueue:
+    """One lane of one direction: what waits, and what was sent but not acknowledged."""
+
+    __slots__ = ("acknowledged", "received", "unacknowledged", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[bytes] = deque()
+        self.unacknowledged: deque[bytes] = deque()
+        self.acknowledged = 0  # frames of ours that the peer has
+        self.received = 0  # frames of the peer that we have
+
+
+class Link:
+    """One side of a link.
+
+    `kind` and `name` are the peer's; `number` is the small int that routing tables use for it.
+    """
+
+    def __init__(
+        self, name: str, kind: PeerKind, number: int, token: int, config: LinkConfig, now: int
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.number = number
+        self.config = config
+        self.token = token
+        self.peer_token = 0  # 0: no run of the link is known that could be resumed
+        self.conn = 0  # the connection it runs on; 0 while it is down
+        self.established = False  # both Hellos are through
+        self.down_since = now
+        self.heard_at = now
+        self.sent_at = now
+        self.congested = False  # the peer says that it is
+        self.credit = 0  # publications the peer may have outstanding (we are the edge) or we may
+        self.dropped = 0  # publications dropped for want of room, ever
+        self.dropped_untold = 0  # … of which the peer has not been told
+        self.ack_due = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self.monitor = LaneQueue()
+        self.data = LaneQueue()
+        self.waiting_bytes = 0
+        self.flying_bytes = 0  # sent and not acknowledged
+
+    # -- handshake ------------------------------------------------------------------------------------
+
+    def hello(self, kind: PeerKind, name: str, *, resume: bool = True) -> bytes:
+        """Our Hello. `resume=False` refuses what the peer might remember."""
+        return encode(
+            Hello(
+                protocol=PROTOCOL,
+                kind=kind,
+                name=name,
+                token=self.token,
+                peer_token=self.peer_token if resume else 0,
+                received_data=self.data.received,
+                received_monitor=self.monitor.received,
+                credit=self.credit,
+            )
+        )
+
+    def fits(self, hello: Hello) -> bool:
+        """Whether both sides mean the same run of the link."""
+        return hello.token == self.peer_token != 0 and hello.peer_token == self.token
+
+    def start_fresh(self, peer_token: int, token: int | None = None) -> None:
+        """A new run of the link: nothing of the old one is replayed."""
+        self._reset()
+        self.peer_token = peer_token
+        if token is not None:
+            self.token = token
+
+    def resume(self, hello: Hello) -> None:
+        """Continue: what the peer has not received goes out again, in order, before anything else."""
+        for lane, received in (
+            (self.data, hello.received_data),
+            (self.monitor, hello.received_monitor),
+        ):
+            self._acknowledge(lane, received)
+            lane.waiting.extendleft(reversed(lane.unacknowledged))
+            lane.unacknowledged.clear()
+        self.waiting_bytes += self.flying_bytes
+        self.flying_bytes = 0
+
+    def up(self, conn: int, now: int) -> None:
+        """The handshake is through."""
+        self.conn = conn
+        self.established = True
+        self.heard_at = self.sent_at = now
+
+    def down(self, now: int) -> None:
+        """The connection is gone; the link waits for another."""
+        self.conn = 0
+        self.established = False
+        self.down_since = now
+
+    # -- sending --------------------------------------------------------------------------------------
+
+    def send(self, frame: bytes, lane: Lane = Lane.DATA) -> None:
+        """Queue a frame; `take` says what to write when."""
+        self.waiting_bytes += len(frame)
+        (self.data if lane is Lane.DATA else self.monitor).waiting.append(frame)
+        if self.waiting_bytes > self.config.queue_bytes_max:
+            self._drop_oldest_publications()
+
+    def send_message(self, message: Message) -> None:
+        """Queue a message in the lane that its kind belongs to."""
+        self.send(encode(message), lane_of(message))
+
+    @property
+    def overflowed(self) -> bool:
+        """Even without publications there is too much: the link is dead."""
+        return self.waiting_bytes > self.config.queue_bytes_max
+
+    def _drop_oldest_publications(self) -> None:
+        waiting, kept = self.data.waiting, []
+        while waiting and self.waiting_bytes > self.config.queue_bytes_max:
+            frame = waiting.popleft()
+            if frame[TAG_AT] == PUBLICATION_TAG:
+                self.waiting_bytes -= len(frame)
+                self.dropped += 1
+                self.dropped_untold += 1
+            else:
+                kept.append(frame)
+        waiting.extendleft(reversed(kept))
+
+    def take(self, now: int) -> list[bytes]:
+        """The frames to write now: an acknowledgement that is due, then what the window admits."""
+        frames: list[bytes] = []
+        if not self.established:
+            return frames
+        if self.waiting_bytes:
+            self._fill(self.monitor, frames)
+            self._fill(self.data, frames)
+        if self.ack_due:
+            self.ack_due = False
+            frames.append(self._ack())
+        if frames:
+            self.sent_at = now
+        return frames
+
+    def _fill(self, lane: LaneQueue, frames: list[bytes]) -> None:
+        room = self.config.window_bytes - self.flying_bytes
+        waiting = lane.waiting
+        if self.waiting_bytes <= room:  # the usual case: everything goes
+            taken = list(waiting)
+            waiting.clear()
+        else:
+            taken = []
+            while (
+                waiting and room > 0
+            ):  # the last one may go over: a frame larger than the window must pass
+                taken.append(waiting.popleft())
+                room -= len(taken[-1])
+        size = sum(map(len, taken))
+        self.waiting_bytes -= size
+        self.flying_bytes += size
+        lane.unacknowledged.extend(taken)
+        frames += taken
+
+    def _ack(self) -> bytes:
+        return encode(
+            Ack(
+                data=self.data.received,
+                monitor=self.monitor.received,
+                credit=self.credit,
+                congested=self.congested_here,
+            )
+        )
+
+    congested_here = False  # set by the broker before frames are taken
+
+    def heartbeat(self, now: int) -> None:
+        """Say that we live, if nothing else said so lately."""
+        if self.established and now - self.sent_at >= self.config.heartbeat_ns:
+            self.ack_due = True
+
+    # -- receiving ------------------------------------------------------------------------------------
+
+    def acknowledge(self, ack: Ack) -> None:
+        """The peer has this much; room for more."""
+        self.congested = ack.congested
+        self._acknowledge(self.data, ack.data)
+        self._acknowledge(self.monitor, ack.monitor)
+
+    def _acknowledge(self, lane: LaneQueue, count: int) -> None:
+        sent = lane.unacknowledged
+        for _ in range(min(count - lane.acknowledged, len(sent))):
+            self.flying_bytes -= len(sent.popleft())
+            lane.acknowledged += 1
+
+    def is_silent(self, now: int) -> bool:
+        """Half-open: connected, but nothing heard for three heartbeats."""
+        return self.conn != 0 and now - self.heard_at > 3 * self.config.heartbeat_ns
+
+    def is_expired(self, now: int) -> bool:
+        """Down for so long that nobody waits for it any more."""
+        return self.conn == 0 and now - self.down_since > self.config.resume_timeout_ns

@@ -1,0 +1,68 @@
+"""Modules: how everything beyond plain routing plugs into a broker.
+
+A module is a small state machine with its own messages, parameters and file. It sees the broker through a
+`Context` (read the tables, send, set timers, claim entities) and nothing else; no module imports another. A broker
+with no modules is a plain, correct broker, and pays nothing for those it does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from runnel.broker.arbiter import Arbiter
+from runnel.broker.links import Link
+from runnel.broker.meter import Meter
+from runnel.broker.tables import Tables
+from runnel.wire import Message, Publication
+
+
+class Context(Protocol):
+    """What a module may see and do."""
+
+    name: str
+    tables: Tables
+    meter: Meter
+    arbiter: Arbiter
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        """The links by the peer's name."""
+        ...
+
+    def send(self, link: Link, message: Message) -> None:
+        """Send a message to a peer, in the lane its kind belongs to."""
+        ...
+
+    def set_timer(self, timer: str, at: int) -> None:
+        """Ask for `Module.timer` at a time."""
+        ...
+
+    def trace(self, kind: str, data: dict[str, Any]) -> None:
+        """Record something."""
+        ...
+
+
+class Module:
+    """The base of modules: every hook does nothing."""
+
+    name: str
+    messages: tuple[type[Message], ...] = ()  # the messages it takes
+    watches_publications: bool = False  # whether `published` is to be called
+
+    def start(self, context: Context, now: int) -> None:
+        """The broker starts."""
+
+    def message(self, context: Context, link: Link, message: Any, now: int) -> None:
+        """One of its messages came."""
+
+    def timer(self, context: Context, timer: str, now: int) -> None:
+        """One of its timers went off."""
+
+    def published(
+        self, context: Context, link: Link, publication: Publication, hops: Iterable[int], now: int
+    ) -> None:
+        """A publication was routed to these hops."""
+
+    def link_lost(self, context: Context, link: Link, now: int) -> None:
+        """A link, and what came over it, is gone."""

@@ -1,0 +1,154 @@
+"""The routing tables: SRT and PRT, and the matcher that turns a publication into next hops.
+
+As in the papers: the *subscription routing table* says from which hop each advertisement came (that is where
+subscriptions must go), the *publication routing table* from which hop each subscription came (that is where
+publications must go). A hop is a link, to a neighbour broker or to a client alike.
+
+Only `add_…` and `remove_…` change them, so the indexes beside the tables are always in step.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from runnel.broker.links import Link
+from runnel.language import Selection
+from runnel.matching import Engine, Intersecting, Matches
+from runnel.wire import Publication
+
+
+@dataclass(slots=True, eq=False)
+class Advertisement:
+    """A row of the SRT."""
+
+    id: int
+    selection: Selection
+    raw: msgspec.Raw
+    publisher: str
+    ttl: int
+    link: Link
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """A row of the PRT. `number` is its place in the matcher."""
+
+    id: int
+    selection: Selection
+    raw: msgspec.Raw
+    ttl: int
+    link: Link
+    number: int
+
+
+class Matcher(Protocol):
+    """Who wants a publication, by subscription number. One per broker, or one for a whole simulated world."""
+
+    def add(self, subscription: int, selection: Selection) -> int:
+        """File a subscription; its number."""
+        ...
+
+    def remove(self, subscription: int) -> None:
+        """Forget it."""
+        ...
+
+    def match(self, publication: Publication) -> Matches:
+        """The numbers of the subscriptions that want a publication."""
+        ...
+
+
+class OwnMatcher:
+    """A broker's own engine, with numbers that are used again."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._number_of: dict[int, int] = {}
+        self._free: list[int] = []
+
+    def add(self, subscription: int, selection: Selection) -> int:
+        """File a subscription; its number."""
+        number = self._free.pop() if self._free else len(self._number_of)
+        self._number_of[subscription] = number
+        self._engine.add(number, selection)
+        return number
+
+    def remove(self, subscription: int) -> None:
+        """Forget it."""
+        number = self._number_of.pop(subscription)
+        self._engine.remove(number)
+        self._free.append(number)
+
+    def match(self, publication: Publication) -> Matches:
+        """The numbers of the subscriptions that want a publication."""
+        return self._engine.match(publication.attributes)
+
+
+class Tables:
+    """SRT and PRT."""
+
+    def __init__(self, matcher: Matcher) -> None:
+        self.srt: dict[int, Advertisement] = {}
+        self.prt: dict[int, Subscription] = {}
+        self._matcher = matcher
+        self._hop_of = array("q")  # subscription number → link number, -1 for none
+        self._subscriptions = Intersecting()
+        self._advertised: dict[int, Intersecting] = {}  # link number → its advertisements
+
+    def add_advertisement(self, row: Advertisement) -> None:
+        """A publisher is to be found in this direction."""
+        self.srt[row.id] = row
+        self._advertised.setdefault(row.link.number, Intersecting()).add(row.id, row.selection)
+
+    def remove_advertisement(self, id: int) -> Advertisement:
+        """It is not any more."""
+        row = self.srt.pop(id)
+        advertised = self._advertised[row.link.number]
+        advertised.remove(id)
+        if not len(advertised):
+            del self._advertised[row.link.number]
+        return row
+
+    def add_subscription(
+        self, id: int, selection: Selection, raw: msgspec.Raw, ttl: int, link: Link
+    ) -> Subscription:
+        """A subscriber is to be found in this direction."""
+        number = self._matcher.add(id, selection)
+        row = self.prt[id] = Subscription(id, selection, raw, ttl, link, number)
+        while len(self._hop_of) <= number:
+            self._hop_of.append(-1)
+        self._hop_of[number] = link.number
+        self._subscriptions.add(id, selection)
+        return row
+
+    def remove_subscription(self, id: int) -> Subscription:
+        """It is not any more."""
+        row = self.prt.pop(id)
+        self._matcher.remove(id)
+        self._hop_of[row.number] = -1
+        self._subscriptions.remove(id)
+        return row
+
+    def hops(self, publication: Publication) -> list[int]:
+        """The numbers of the links behind which somebody wants the publication."""
+        return self._matcher.match(publication).distinct(self._hop_of)
+
+    def is_advertised(self, link: Link, selection: Selection) -> bool:
+        """Whether an advertisement from this link intersects the selection."""
+        advertised = self._advertised.get(link.number)
+        return advertised is not None and next(advertised.find(selection), None) is not None
+
+    def subscriptions_intersecting(self, selection: Selection) -> Iterator[Subscription]:
+        """The rows of the PRT that intersect an advertisement."""
+        return (self.prt[id] for id in self._subscriptions.find(selection))
+
+    def from_link(self, link: Link) -> tuple[list[int], list[int]]:
+        """The advertisements and the subscriptions that came over a link."""
+        return (
+            [row.id for row in self.srt.values() if row.link is link],
+            [row.id for row in self.prt.values() if row.link is link],
+        )

@@ -1,0 +1,1 @@
+"""Routing: which way messages go. One strategy per overlay, behind one interface."""
