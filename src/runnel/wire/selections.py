@@ -120,14 +120,26 @@ def read_selection(raw: bytes, limits: Limits) -> Selection:
             f"the peer sent a filter of {len(raw):,} bytes, the limit is {SELECTION_BYTES_MAX:,}"
         )
     try:
-        disjuncts = _decode(raw)
-        if sum(map(len, disjuncts)) > limits.predicates:
-            raise FilterLimitError(f"more predicates than {limits.predicates}")
-        return limits.select([Filter(map(_predicate, disjunct)) for disjunct in disjuncts])
+        disjuncts = [[_predicate(triple) for triple in disjunct] for disjunct in _decode(raw)]
+        _check_before_building(disjuncts, limits)
+        return limits.select(map(Filter, disjuncts))
     except InputError as error:
         raise PeerError(f"the peer sent a filter that is refused: {error}") from None
     except (ValueError, RecursionError) as error:
         raise PeerError(f"the peer sent a malformed filter: {error}") from None
+
+
+def _check_before_building(disjuncts: list[list[Predicate]], limits: Limits) -> None:
+    """Raise FilterLimitError for what is too large as it stands.
+
+    To find the canonical form can take much longer than to read, so it is not tried on anything
+    larger than a canonical form may be.
+    """
+    predicates = [predicate for disjunct in disjuncts for predicate in disjunct]
+    if len(predicates) > limits.predicates:
+        raise FilterLimitError(f"it has more than {limits.predicates:,} predicates")
+    if sum(predicate.characters for predicate in predicates) > limits.characters:
+        raise FilterLimitError(f"it has more than {limits.characters:,} characters")
 
 
 def _encode_disjuncts(selection: Selection) -> bytes:
