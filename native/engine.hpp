@@ -97,6 +97,11 @@ class Engine {
         }
         if (node.rest) node.rest->match(keys, out.loose);
         if (node.children.size() == 0) return;
+        if (node.children.size() == 1) {
+            Node* child = node.children.only();
+            if (keys.holds(child->key)) visit(*child, out);
+            return;
+        }
         for (KeyNo k : keys.holding)
             if (Node** child = node.children.find(k)) visit(**child, out);
     }

@@ -52,7 +52,7 @@ class Rest {
             const bool number = keys.kind(c.attribute) == Kind::number;
             const std::uint64_t* row =
                 number ? c.row(c.bucket(Cut::before(keys.attribute(c.attribute).number))) : c.asking.data();
-            for (std::size_t w = 0; w < words; ++w) dead_[w] |= row[w];
+            or_into(dead_.data(), row, words);
         }
         for (Column& c : columns_)
             if (keys.kind(c.attribute) == Kind::number) walk_edges(c, keys.attribute(c.attribute).number);
@@ -73,13 +73,29 @@ class Rest {
         double d;
         std::uint16_t rank;
         std::uint32_t slot;
+        bool operator<(const Edge& other) const { return d < other.d || (d == other.d && rank < other.rank); }
+    };
+    // The thresholds inside one bucket, sorted when first needed: a value then splits them in two.
+    struct Edges {
+        std::vector<Edge> list;
+        bool sorted = true;
+
+        void add(const Edge& e) {
+            list.push_back(e);
+            sorted = false;
+        }
+        std::vector<Edge>::const_iterator split(Number v) {
+            if (!sorted) std::sort(list.begin(), list.end());
+            sorted = true;
+            return std::partition_point(list.begin(), list.end(), [&](const Edge& e) { return above(v, e.d, e.rank); });
+        }
     };
     struct Column {
         AttributeNo attribute;
         std::vector<Cut> bounds;                 // bucket b is [bounds[b - 1], bounds[b])
         std::vector<std::uint64_t> fails;        // buckets × capacity in words
         std::vector<std::uint64_t> asking;       // slots that compare this attribute at all
-        std::vector<std::vector<Edge>> lower, upper;  // per bucket: must be above / below
+        std::vector<Edges> lower, upper;         // per bucket: must be above / below
         std::vector<std::uint64_t> toggles;
         std::size_t stride = 0;
 
@@ -107,14 +123,18 @@ class Rest {
 
     static bool compares(const Test& t) { return t.ask == Ask::above || t.ask == Ask::below; }
 
+    static void or_into(std::uint64_t* __restrict to, const std::uint64_t* __restrict from, std::size_t words) {
+        for (std::size_t w = 0; w < words; ++w) to[w] |= from[w];
+    }
+
     void walk_edges(Column& c, Number v) {
         const std::size_t b = c.bucket(Cut::before(v));
-        // No branches: half of the edges fail, in no order a processor could learn.
-        for (const Edge& e : c.lower[b])
-            dead_[e.slot / kWord] |= static_cast<std::uint64_t>(!above(v, e.d, e.rank)) << e.slot % kWord;
-        for (const Edge& e : c.upper[b])
-            dead_[e.slot / kWord] |= static_cast<std::uint64_t>(above(v, e.d, e.rank)) << e.slot % kWord;
+        for (auto e = c.lower[b].split(v); e != c.lower[b].list.end(); ++e) kill(e->slot);
+        const auto end = c.upper[b].split(v);
+        for (auto e = c.upper[b].list.cbegin(); e != end; ++e) kill(e->slot);
     }
+
+    void kill(std::uint32_t slot) { dead_[slot / kWord] |= 1ull << slot % kWord; }
 
     // Marks the 64 entries at `group` into the next word of every bitmap.
     void mark(Entry** group) {
@@ -152,10 +172,10 @@ class Rest {
         if (t.ask == Ask::above) {  // fails in every bucket before b
             c.toggles[0] ^= bit;
             c.toggles[b] ^= bit;
-            c.lower[b].push_back(edge);
+            c.lower[b].add(edge);
         } else {  // fails in every bucket after b
             if (b + 1 < c.toggles.size()) c.toggles[b + 1] ^= bit;
-            c.upper[b].push_back(edge);
+            c.upper[b].add(edge);
         }
     }
 

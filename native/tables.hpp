@@ -81,6 +81,13 @@ class IntMap {
 
     std::size_t size() const { return count_; }
 
+    // The value of a table that has just one.
+    V& only() {
+        std::size_t i = 0;
+        while (!cells_[i].used) ++i;
+        return cells_[i].value;
+    }
+
     template <class F>
     void each(F&& f) {
         for (Cell& cell : cells_)

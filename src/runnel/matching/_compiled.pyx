@@ -9,8 +9,9 @@ readable in Python, is `runnel.matching.index`. Errors and answers are the same 
 cimport cython
 from cpython cimport array
 from cpython.bool cimport PyBool_Check
-from cpython.dict cimport PyDict_GetItem
+from cpython.dict cimport PyDict_GetItemWithError
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
+from cpython.list cimport PyList_GET_ITEM
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_Check
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ
@@ -311,14 +312,14 @@ cdef class CompiledEngine:
         cdef PyObject* found
         if <size_t> len(event) < n:
             for name, value in event.items():
-                found = PyDict_GetItem(self.numbers, name)
+                found = PyDict_GetItemWithError(self.numbers, name)
                 if found is not NULL:
                     self.set(<uint32_t> <object> found, name, value)
         else:
             for i in range(n):
-                found = PyDict_GetItem(event, self.asked[i])
+                found = PyDict_GetItemWithError(event, <object> PyList_GET_ITEM(self.asked, i))
                 if found is not NULL:
-                    self.set(self.asked_numbers[i], self.asked[i], <object> found)
+                    self.set(self.asked_numbers[i], <object> PyList_GET_ITEM(self.asked, i), <object> found)
         cdef Matches out = Matches.__new__(Matches)
         out.engine = self
         out.answer.slices.swap(self.spare)
