@@ -32,7 +32,6 @@ from runnel.wire import (
     Decoder,
     Fence,
     Hello,
-    Lane,
     Message,
     Missed,
     PeerKind,
@@ -40,7 +39,6 @@ from runnel.wire import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
-    lane_of,
 )
 
 TICK = "tick"
@@ -87,7 +85,8 @@ class Broker:
         self._link_of: dict[int, Link] = {}  # connection → link, once the peer said Hello
         self._dialled: dict[int, str] = {}  # connection → neighbour, until it did
         self._dialling: dict[str, None] = {}
-        self._dirty: dict[Link, None] = {}
+        self._outbox: dict[Link, None] = {}  # links with something to write
+        self._silent: dict[int, int] = {}  # connections that have not said Hello, and since when
         self._congested: dict[Link, None] = {}
         self._effects: list[Effect] = []
         self._clock = clock
@@ -137,16 +136,16 @@ class Broker:
 
     def _flush(self) -> list[Effect]:
         """Turn what is queued on links into effects, and hand all effects over."""
-        for link in list(self._dirty):
+        while self._outbox:
+            link = next(iter(self._outbox))
             if link.overflowed:
                 self.meter.links_dead += 1
                 self._forget(link, "its queue overflowed")
-        while self._dirty:
-            link, _ = self._dirty.popitem()
+                continue
             self._note_congestion(link)
-            link.congested_here = len(self._congested) > (link in self._congested)
             if link.kind == "client":
                 self._look_after_client(link)
+            del self._outbox[link]
             if frames := link.take(self._now):
                 self.meter.bytes_out += sum(map(len, frames))
                 self._effects.append(SendMany(link.conn, frames))
@@ -160,6 +159,7 @@ class Broker:
             self._congested[link] = None
         else:
             self._congested.pop(link, None)
+        link.congested_here = len(self._congested) > (link in self._congested)
 
     def _look_after_client(self, link: Link) -> None:
         """Tell a slow client what it missed; give publishers credit while there is room ahead of them."""
@@ -176,6 +176,7 @@ class Broker:
 
     def _connected(self, conn: int, peer: str | None) -> None:
         self._decoders[conn] = Decoder()
+        self._silent[conn] = self._now
         if peer is None:
             return
         self._dialling.pop(peer, None)
@@ -188,6 +189,7 @@ class Broker:
             self._dialling.pop(peer, None)
         self._decoders.pop(conn, None)
         self._dialled.pop(conn, None)
+        self._silent.pop(conn, None)
         link = self._link_of.pop(conn, None)
         if link is not None and link.conn == conn:
             link.down(self._now)
@@ -218,9 +220,7 @@ class Broker:
             self._peer_broke_the_rules(conn, link, error)
             return
         if link is not None:
-            link.heard_at = self._now
-            link.ack_due = True
-            self._dirty[link] = None
+            link.heard(self._now)
 
     def _peer_broke_the_rules(self, conn: int, link: Link | None, error: PeerError) -> None:
         """Nothing that such a peer set up is trusted; nobody else is disturbed."""
@@ -237,17 +237,10 @@ class Broker:
         handler = self._handlers.get(kind)
         if handler is None:
             raise PeerError(f"{link.name} sent a {kind.__name__}, which has no place here")
-        lane = lane_of(message)
-        if lane is Lane.DATA:
-            link.data.received += 1
-        elif lane is Lane.MONITOR:
-            link.monitor.received += 1
+        link.count(message)
         if kind is not Ack:
             self.meter.control_in += 1
         handler(link, message)
-        for touched in self.links.values():
-            if touched.waiting_bytes:
-                self._dirty[touched] = None
 
     # -- handshake ------------------------------------------------------------------------------------
 
@@ -276,9 +269,10 @@ class Broker:
             link.resume(frame)
         link.up(conn, self._now)
         self._link_of[conn] = link
+        del self._silent[conn]
+        self._outbox[link] = None
         if fresh:
             self.strategy.link_up(link)
-        self._dirty[link] = None
         return link
 
     def _new_link(self, name: str, kind: PeerKind) -> Link:
@@ -286,7 +280,9 @@ class Broker:
             (n for n, link in enumerate(self._by_number) if link is None), len(self._by_number)
         )
         config = self.config.link if kind == "broker" else self.config.client_link
-        link = self.links[name] = Link(name, kind, number, self._new_token(), config, self._now)
+        link = self.links[name] = Link(
+            name, kind, number, self._new_token(), config, self._now, self._outbox
+        )
         link.credit = self.config.credit_max
         if number == len(self._by_number):
             self._by_number.append(link)
@@ -303,18 +299,14 @@ class Broker:
         self.strategy.link_lost(link)
         for module in self._modules.values():
             module.link_lost(self, link, self._now)
-        for touched in self.links.values():
-            if touched.waiting_bytes:
-                self._dirty[touched] = None
 
     def _forget(self, link: Link, reason: str) -> None:
         """The link is over: its routes go, and its peer must start fresh."""
         if link.conn:
             self._close(link.conn, reason)
-        self._dirty.pop(link, None)
-        self._congested.pop(link, None)
         self._lose_routes(link)
-        self._dirty.pop(link, None)
+        self._congested.pop(link, None)
+        self._outbox.pop(link, None)
         del self.links[link.name]
         self._by_number[link.number] = None
 
@@ -322,12 +314,13 @@ class Broker:
         """Twice per heartbeat: show that we live, notice who does not, dial who is missing."""
         for link in list(self.links.values()):
             link.heartbeat(self._now)
-            if link.ack_due:
-                self._dirty[link] = None
-            if link.is_silent(self._now):
+            if link.conn and link.has_been_silent(self._now):
                 self._close(link.conn, "nothing heard for three heartbeats")
             if link.is_expired(self._now):
                 self._forget(link, "down for too long")
+        for conn, since in list(self._silent.items()):
+            if self._now - since > 3 * self.config.link.heartbeat_ns:
+                self._close(conn, "no Hello within three heartbeats")
         for peer in self.config.dials:
             known = self.links.get(peer)
             under_way = peer in self._dialling or peer in self._dialled.values()
@@ -358,7 +351,6 @@ class Broker:
             elif publication.ttl:
                 onward = onward or publication.forwarded()
                 target.send(onward)
-            self._dirty[target] = None
         meter.publications_out += len(hops)
         if self.story is not None:
             names = [self._by_number[n].name for n in hops]  # type: ignore[union-attr]
@@ -382,7 +374,6 @@ class Broker:
 
     def _ack(self, link: Link, ack: Ack) -> None:
         link.acknowledge(ack)
-        self._dirty[link] = None
 
     def _bye(self, link: Link, bye: Bye) -> None:
         self._forget(link, f"{link.name} left: {bye.reason}")
@@ -395,7 +386,6 @@ class Broker:
     def send(self, link: Link, message: Message) -> None:
         """Send a message to a peer, in the lane its kind belongs to."""
         link.send_message(message)
-        self._dirty[link] = None
 
     def set_timer(self, timer: str, at: int) -> None:
         """Ask for `Module.timer` at a time; `timer` starts with the module's name and a colon."""

@@ -55,16 +55,25 @@ class LaneQueue:
 class Link:
     """One side of a link.
 
-    `kind` and `name` are the peer's; `number` is the small int that routing tables use for it.
+    `kind` and `name` are the peer's; `number` is the small int that routing tables use for it; `outbox` is
+    where the link enters itself when it has something to write.
     """
 
     def __init__(
-        self, name: str, kind: PeerKind, number: int, token: int, config: LinkConfig, now: int
+        self,
+        name: str,
+        kind: PeerKind,
+        number: int,
+        token: int,
+        config: LinkConfig,
+        now: int,
+        outbox: dict[Link, None],
     ) -> None:
         self.name = name
         self.kind = kind
         self.number = number
         self.config = config
+        self.outbox = outbox
         self.token = token
         self.peer_token = 0  # 0: no run of the link is known that could be resumed
         self.conn = 0  # the connection it runs on; 0 while it is down
@@ -84,6 +93,7 @@ class Link:
         self.data = LaneQueue()
         self.waiting_bytes = 0
         self.flying_bytes = 0  # sent and not acknowledged
+        self._acked_to_peer = 0  # frames of the peer, both lanes, that we have acknowledged
 
     # -- handshake ------------------------------------------------------------------------------------
 
@@ -141,6 +151,7 @@ class Link:
 
     def send(self, frame: bytes, lane: Lane = Lane.DATA) -> None:
         """Queue a frame; `take` says what to write when."""
+        self.outbox[self] = None
         self.waiting_bytes += len(frame)
         (self.data if lane is Lane.DATA else self.monitor).waiting.append(frame)
         if self.waiting_bytes > self.config.queue_bytes_max:
@@ -154,6 +165,11 @@ class Link:
     def overflowed(self) -> bool:
         """Even without publications there is too much: the link is dead."""
         return self.waiting_bytes > self.config.queue_bytes_max
+
+    @property
+    def is_half_full(self) -> bool:
+        """Half of what may wait does: a publisher should pause, so that nothing need be dropped."""
+        return self.waiting_bytes > self.config.queue_bytes_max // 2
 
     def _drop_oldest_publications(self) -> None:
         waiting, kept = self.data.waiting, []
@@ -202,6 +218,7 @@ class Link:
         frames += taken
 
     def _ack(self) -> bytes:
+        self._acked_to_peer = self.data.received + self.monitor.received
         return encode(
             Ack(
                 data=self.data.received,
@@ -216,12 +233,32 @@ class Link:
     def heartbeat(self, now: int) -> None:
         """Say that we live, if nothing else said so lately."""
         if self.established and now - self.sent_at >= self.config.heartbeat_ns:
-            self.ack_due = True
+            self.owe_ack()
 
     # -- receiving ------------------------------------------------------------------------------------
 
+    def count(self, message: Message) -> None:
+        """A message was received: its lane has one more to acknowledge."""
+        lane = lane_of(message)
+        if lane is Lane.DATA:
+            self.data.received += 1
+        elif lane is Lane.MONITOR:
+            self.monitor.received += 1
+
+    def heard(self, now: int) -> None:
+        """A chunk was taken in. What is counted is acknowledged; an acknowledgement alone is not."""
+        self.heard_at = now
+        if self.data.received + self.monitor.received != self._acked_to_peer:
+            self.owe_ack()
+
+    def owe_ack(self) -> None:
+        """An acknowledgement goes out with the next frames."""
+        self.ack_due = True
+        self.outbox[self] = None
+
     def acknowledge(self, ack: Ack) -> None:
         """The peer has this much; room for more."""
+        self.outbox[self] = None
         self.congested = ack.congested
         self._acknowledge(self.data, ack.data)
         self._acknowledge(self.monitor, ack.monitor)
@@ -232,9 +269,9 @@ class Link:
             self.flying_bytes -= len(sent.popleft())
             lane.acknowledged += 1
 
-    def is_silent(self, now: int) -> bool:
-        """Half-open: connected, but nothing heard for three heartbeats."""
-        return self.conn != 0 and now - self.heard_at > 3 * self.config.heartbeat_ns
+    def has_been_silent(self, now: int) -> bool:
+        """Nothing heard for three heartbeats: if it is connected, it is half-open."""
+        return now - self.heard_at > 3 * self.config.heartbeat_ns
 
     def is_expired(self, now: int) -> bool:
         """Down for so long that nobody waits for it any more."""

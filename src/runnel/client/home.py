@@ -1,0 +1,46 @@
+"""A home: the session's tie to one broker. A session has one, and two while it moves.
+
+The home knows under which ids the broker knows the session's subscriptions and advertisements. These ids are new
+with every fresh start of the link: what may still stand somewhere in the network under old ones cannot be mixed up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from runnel.broker.links import Link
+from runnel.wire import Decoder, Publication
+
+
+@dataclass(slots=True, eq=False)
+class Home:
+    """What belongs to one broker."""
+
+    broker: str
+    link: Link
+    decoder: Decoder = field(default_factory=Decoder)
+    conn: int = 0  # a connection, from being dialled on
+    dialling: bool = False
+    registered: bool = False  # the broker knows our subscriptions and advertisements
+    subscriptions: dict[int, int] = field(default_factory=dict)  # ours → the broker's
+    advertisements: dict[int, int] = field(default_factory=dict)
+    counters: dict[int, int] = field(default_factory=dict)  # advertisement → last publication
+    waits: dict[int, int] = field(default_factory=dict)  # barrier token → what it is for
+    outstanding: deque[int] = field(default_factory=deque)  # data frame numbers of publications
+    data_sent: int = 0  # data frames, in this run of the link
+    held: list[Publication] = field(
+        default_factory=list
+    )  # came by a new path, before the old is dry
+    held_bytes: int = 0
+
+    def forget_run(self) -> int:
+        """A new run of the link: nothing of the old one counts. The publications left in doubt."""
+        in_doubt = len(self.outstanding)
+        self.registered = False
+        self.subscriptions.clear()
+        self.advertisements.clear()
+        self.counters.clear()
+        self.outstanding.clear()
+        self.data_sent = 0
+        return in_doubt

@@ -1,0 +1,446 @@
+"""The session: a client without I/O, the counterpart of the broker's door.
+
+The application calls (`subscribe`, `publish`, …), the driver brings events (`handle`); either way `flush` says
+what is to be done and what the application is to be told. Promises:
+
+- Deliveries come in order per publisher, each once, through every reconnection and move. The high-water mark of
+  each advertisement drops what was seen already.
+- A broken connection to a living broker loses nothing: the link replays. If the broker lost its memory, or another
+  takes its place (`connect`), everything is set up anew, and publications it had not confirmed are reported as
+  unconfirmed rather than sent twice.
+- `move_to` changes brokers without loss: make before break. The state machine is `Move`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from runnel.broker.effects import Close, Connect, SendMany, SetTimer
+from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
+from runnel.broker.ids import IdSource
+from runnel.broker.links import Link, LinkConfig
+from runnel.client.effects import (
+    Confirmed,
+    Deliver,
+    HomeDown,
+    HomeUp,
+    MissedSome,
+    Moved,
+    Ready,
+    SessionEffect,
+    Unconfirmed,
+)
+from runnel.client.home import Home
+from runnel.errors import InputError, PeerError
+from runnel.language import EVERYTHING, Attributes, Selection
+from runnel.matching import make_engine
+from runnel.wire import (
+    Ack,
+    Advertise,
+    Barrier,
+    Bye,
+    Decoder,
+    Fence,
+    Frame,
+    Hello,
+    Message,
+    Missed,
+    Publication,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    make_publication,
+    raw_selection,
+)
+
+TICK = "tick"
+JOINED, DRY = -1, -2  # what a move's barriers are for; other barriers are for an id
+
+
+class Move(Enum):
+    """Where a move stands.
+
+    STEADY ─ move_to ─▶ JOINING ─ the new home's routes are complete ─▶ DRYING ─ the old path is dry ─▶ STEADY
+    JOINING ─ the new home does not come up in time ─▶ STEADY (at the old home)
+    """
+
+    STEADY = "steady"
+    JOINING = "joining"  # subscribed at both; the new home's deliveries are held
+    DRYING = "drying"  # a fence runs down the old path; publishing goes by the new one
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """One client."""
+
+    name: str
+    link: LinkConfig = field(default_factory=LinkConfig)
+    ttl: int = 255
+    move_timeout_ns: int = 30_000_000_000
+    held_bytes_max: int = 16 << 20  # what a move may hold back before it gives up
+
+
+@dataclass(slots=True)
+class Publisher:
+    """An advertisement of ours."""
+
+    name: str
+    selection: Selection
+
+
+class Session:
+    """A client; see the top of the file."""
+
+    def __init__(self, config: SessionConfig, incarnation: int, ids: IdSource) -> None:
+        self.config = config
+        self.move = Move.STEADY
+        self.home: Home | None = None
+        self.next: Home | None = None  # where we are moving to
+        self.subscriptions: dict[int, Selection] = {}
+        self.publishers: dict[int, Publisher] = {}
+        self.doubles = 0  # publications dropped because they were seen
+        self._ids = ids
+        self._tokens = incarnation << 20
+        self._marks: dict[int, int] = {}  # advertisement → highest counter delivered
+        self._engine = make_engine()
+        self._effects: list[SessionEffect] = []
+        self._moving_since = 0
+
+    # -- the application's calls ----------------------------------------------------------------------
+
+    def connect(self, broker: str, now: int) -> None:
+        """Live at this broker from now on. An earlier home is given up; what it had is set up anew here."""
+        for home in self._homes():
+            self._leave(home)
+        self.move, self.next = Move.STEADY, None
+        self.home = self._new_home(broker, now)
+        self._tick(now)
+
+    def move_to(self, broker: str, now: int) -> None:
+        """Change brokers with nothing lost and nothing doubled; `Moved` tells when it is done."""
+        if self.home is None or self.move is not Move.STEADY:
+            raise InputError("a session moves from where it is connected, one move at a time")
+        if broker == self.home.broker:
+            raise InputError(f"the session is at {broker} already")
+        self.move, self._moving_since = Move.JOINING, now
+        self.next = self._new_home(broker, now)
+        self._tick(now)
+
+    def subscribe(self, selection: Selection) -> int:
+        """Ask for what a selection describes; the id that deliveries will name."""
+        id = self._ids.next()
+        self.subscriptions[id] = selection
+        self._engine.add(id, selection)
+        for home in self._homes():
+            if home.registered:
+                self._register_subscription(home, id)
+        return id
+
+    def unsubscribe(self, id: int) -> None:
+        """Stop: from now on nothing more is delivered for this id."""
+        del self.subscriptions[id]
+        self._engine.remove(id)
+        for home in self._homes():
+            if id in home.subscriptions:
+                self._send(home, Unsubscribe(home.subscriptions.pop(id)))
+
+    def advertise(self, name: str, selection: Selection) -> int:
+        """Say what the publisher of this name will publish; the id to publish with."""
+        id = self._ids.next()
+        self.publishers[id] = Publisher(name, selection)
+        for home in self._homes():
+            if home.registered:
+                self._register_publisher(home, id)
+        return id
+
+    def unadvertise(self, id: int) -> None:
+        """Nothing more will be published with this id."""
+        del self.publishers[id]
+        for home in self._homes():
+            if id in home.advertisements:
+                self._send(home, Unadvertise(home.advertisements.pop(id)))
+
+    @property
+    def credit(self) -> int:
+        """How many publications may be sent now."""
+        home = self._publishing_home()
+        if home is None or not home.registered or home.link.is_half_full:
+            return 0
+        return max(0, home.link.credit - len(home.outstanding))
+
+    def publish(self, id: int, attributes: Attributes, payload: bytes = b"") -> Publication:
+        """Publish with an advertisement of ours. Not without `credit`: the driver waits for it."""
+        home = self._publishing_home()
+        if home is None or not self.credit:
+            raise InputError("no credit to publish: wait until the broker has taken what was sent")
+        selection = self.publishers[id].selection
+        if not selection.matches(attributes):
+            raise InputError(f"the publication is not what was advertised: {selection}")
+        advertisement = home.advertisements[id]
+        counter = home.counters.get(id, 0) + 1
+        publication = make_publication(
+            advertisement, counter, attributes, payload, ttl=self.config.ttl
+        )
+        home.counters[id] = counter
+        self._send_frame(home, publication.frame())
+        home.outstanding.append(home.data_sent)
+        return publication
+
+    def ready(self, id: int) -> None:
+        """Ask for `Ready(id)`: the routes of a subscription or advertisement are complete."""
+        home = self._publishing_home()
+        if home is None or not home.registered:
+            raise InputError("not connected yet: ask when the home is up")
+        about = "subscription" if id in self.subscriptions else "advertisement"
+        selection = (
+            self.subscriptions[id] if id in self.subscriptions else self.publishers[id].selection
+        )
+        token = self._ids.next()
+        home.waits[token] = id
+        self._send(home, Barrier(token, raw_selection(selection), about))  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Leave: everything is withdrawn."""
+        for home in self._homes():
+            self._leave(home)
+        self.home = self.next = None
+        self.move = Move.STEADY
+
+    # -- the driver's door ----------------------------------------------------------------------------
+
+    def handle(self, event: Event, now: int) -> list[SessionEffect]:
+        """Take in one thing that happened; what is to be done and told."""
+        match event:
+            case FramesArrived(conn=conn, chunk=chunk):
+                self._frames_arrived(conn, chunk, now)
+            case Connected(conn=conn, peer=peer):
+                self._connected(conn, peer, now)
+            case Disconnected(conn=conn, peer=peer):
+                self._disconnected(conn, peer, now)
+            case TimerFired():
+                self._tick(now)
+        return self.flush(now)
+
+    def flush(self, now: int) -> list[SessionEffect]:
+        """What is to be done and told after calls; `handle` does it by itself."""
+        for home in self._homes():
+            if frames := home.link.take(now):
+                self._effects.append(SendMany(home.conn, frames))
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _frames_arrived(self, conn: int, chunk: bytes, now: int) -> None:
+        home = self._home_of(conn)
+        if home is None:
+            return
+        try:
+            for frame in home.decoder.feed(chunk):
+                self._frame(home, frame, now)
+                if home.conn != conn:
+                    return
+        except PeerError as error:
+            self._drop_connection(home, str(error), now)
+            return
+        home.link.heard(now)
+
+    def _frame(self, home: Home, frame: Frame, now: int) -> None:
+        if not home.link.established:
+            self._hello(home, frame, now)
+            return
+        if isinstance(frame, Publication):
+            home.link.data.received += 1
+            self._publication(home, frame)
+            return
+        home.link.count(frame)
+        match frame:
+            case Ack():
+                home.link.credit = frame.credit
+                home.link.acknowledge(frame)
+                self._confirm(home)
+            case Fence():
+                self._fence(home, frame.token, now)
+            case Missed():
+                self._effects.append(MissedSome(frame.count))
+            case _:
+                raise PeerError(f"{home.broker} sent a {type(frame).__name__} to a client")
+
+    def _publication(self, home: Home, publication: Publication) -> None:
+        if home is not self.next:
+            self._deliver(publication)
+            return
+        home.held.append(publication)
+        home.held_bytes += len(publication.body)
+        if home.held_bytes > self.config.held_bytes_max:
+            self._give_up_move()
+
+    def _deliver(self, publication: Publication) -> None:
+        if publication.counter <= self._marks.get(publication.advertisement, 0):
+            self.doubles += 1
+            return
+        self._marks[publication.advertisement] = publication.counter
+        wanted_by = tuple(sorted(self._engine.match(publication.attributes)))
+        if wanted_by:
+            self._effects.append(Deliver(publication, wanted_by))
+
+    def _confirm(self, home: Home) -> None:
+        confirmed = 0
+        while home.outstanding and home.outstanding[0] <= home.link.data.acknowledged:
+            home.outstanding.popleft()
+            confirmed += 1
+        if confirmed:
+            self._effects.append(Confirmed(confirmed))
+
+    def _fence(self, home: Home, token: int, now: int) -> None:
+        what = home.waits.pop(token, None)
+        if what == JOINED and home is self.next and self.home is not None:
+            self.move = Move.DRYING
+            if self.home.registered:
+                self._ask(self.home, DRY)
+            else:
+                self._arrive()
+        elif what == DRY and home is self.home and self.move is Move.DRYING:
+            self._arrive()
+        elif what is not None and what > 0:
+            self._effects.append(Ready(what))
+
+    # -- moving ---------------------------------------------------------------------------------------
+
+    def _arrive(self) -> None:
+        """The old path is dry: what was held goes out, and the old home is left."""
+        old, new = self.home, self.next
+        assert old is not None and new is not None
+        self.home, self.next, self.move = new, None, Move.STEADY
+        self._leave(old)
+        for publication in new.held:
+            self._deliver(publication)
+        new.held, new.held_bytes = [], 0
+        self._effects.append(Moved(new.broker))
+
+    def _give_up_move(self) -> None:
+        if self.next is not None:
+            self._leave(self.next)
+        self.next, self.move = None, Move.STEADY
+
+    def _ask(self, home: Home, what: int) -> None:
+        """A barrier over all routes of this home."""
+        token = self._ids.next()
+        home.waits[token] = what
+        self._send(home, Barrier(token, raw_selection(EVERYTHING), "advertisement"))
+
+    def _publishing_home(self) -> Home | None:
+        return self.next if self.move is Move.DRYING else self.home
+
+    # -- connections ----------------------------------------------------------------------------------
+
+    def _homes(self) -> Iterator[Home]:
+        return iter([home for home in (self.home, self.next) if home is not None])
+
+    def _home_of(self, conn: int) -> Home | None:
+        return next((home for home in self._homes() if home.conn == conn), None)
+
+    def _new_home(self, broker: str, now: int) -> Home:
+        self._tokens += 1
+        link = Link(broker, "broker", 0, self._tokens, self.config.link, now, {})
+        return Home(broker, link)
+
+    def _connected(self, conn: int, peer: str | None, now: int) -> None:
+        home = next((home for home in self._homes() if home.broker == peer and home.dialling), None)
+        if home is None:
+            self._effects.append(Close(conn, "the session has left this broker"))
+            return
+        home.dialling = False
+        home.conn = conn
+        home.decoder = Decoder()
+        home.link.heard_at = now
+        self._effects.append(SendMany(conn, [home.link.hello("client", self.config.name)]))
+
+    def _disconnected(self, conn: int, peer: str | None, now: int) -> None:
+        for home in self._homes():
+            if conn and home.conn == conn:
+                home.conn = 0
+                home.link.down(now)
+                self._effects.append(HomeDown(home.broker))
+            elif not conn and home.broker == peer:
+                home.dialling = False
+
+    def _drop_connection(self, home: Home, reason: str, now: int) -> None:
+        conn = home.conn
+        self._effects.append(Close(conn, reason))
+        self._disconnected(conn, None, now)
+
+    def _hello(self, home: Home, frame: Frame, now: int) -> None:
+        if not isinstance(frame, Hello) or frame.kind != "broker" or frame.name != home.broker:
+            raise PeerError(f"dialled {home.broker}, but it does not say that it is")
+        home.link.credit = frame.credit
+        fresh = not home.link.fits(frame)
+        if fresh:
+            home.link.start_fresh(frame.token)
+            if in_doubt := home.forget_run():
+                self._effects.append(Unconfirmed(in_doubt))
+        else:
+            home.link.resume(frame)
+            self._confirm(home)
+        home.link.up(home.conn, now)
+        if fresh:
+            self._register(home)
+        self._effects.append(HomeUp(home.broker, fresh))
+
+    def _register(self, home: Home) -> None:
+        """Tell a broker that does not know us everything."""
+        home.registered = True
+        waits, home.waits = home.waits, {}
+        for id in self.publishers:
+            self._register_publisher(home, id)
+        for id in self.subscriptions:
+            self._register_subscription(home, id)
+        for what in dict.fromkeys(waits.values()):
+            if what == DRY:  # nothing can come by an old path that is gone
+                self._arrive()
+            elif what in self.subscriptions or what in self.publishers:
+                self.ready(what)
+        if home is self.next:
+            self.move = Move.JOINING
+            self._ask(home, JOINED)
+
+    def _register_subscription(self, home: Home, id: int) -> None:
+        home.subscriptions[id] = self._ids.next()
+        raw = raw_selection(self.subscriptions[id])
+        self._send(home, Subscribe(home.subscriptions[id], raw, self.config.ttl))
+
+    def _register_publisher(self, home: Home, id: int) -> None:
+        publisher = self.publishers[id]
+        home.advertisements[id] = self._ids.next()
+        raw = raw_selection(publisher.selection)
+        self._send(home, Advertise(home.advertisements[id], raw, publisher.name, self.config.ttl))
+
+    def _leave(self, home: Home) -> None:
+        if home.outstanding:
+            self._effects.append(Unconfirmed(len(home.outstanding)))
+        if home.link.established:
+            self._send(home, Bye("the client leaves"))
+            self._effects.append(SendMany(home.conn, home.link.take(home.link.heard_at)))
+        if home.conn:
+            self._effects.append(Close(home.conn, "the client leaves"))
+
+    def _send(self, home: Home, message: Message) -> None:
+        home.link.send_message(message)
+        home.data_sent += 1
+
+    def _send_frame(self, home: Home, frame: bytes) -> None:
+        home.link.send(frame)
+        home.data_sent += 1
+
+    def _tick(self, now: int) -> None:
+        """Show that we live, notice a silent broker, dial who is missing, end a move that does not come off."""
+        if self.move is Move.JOINING and now - self._moving_since > self.config.move_timeout_ns:
+            self._give_up_move()
+        for home in list(self._homes()):
+            home.link.heartbeat(now)
+            if home.conn and home.link.has_been_silent(now):
+                self._drop_connection(home, "nothing heard for three heartbeats", now)
+            if not home.conn and not home.dialling:
+                home.dialling = True
+                self._effects.append(Connect(home.broker))
+        self._effects.append(SetTimer(TICK, now + self.config.link.heartbeat_ns // 2))
