@@ -74,7 +74,7 @@ class Sorted {
         if (whole == blocks_.size()) return;
         const Block& edge = blocks_[whole];
         const std::size_t n = edge.count_below(v);
-        out.push_back({edge.ids.data() + n, edge.ids.size() - n});
+        if (n < edge.ids.size()) out.push_back({edge.ids.data() + n, edge.ids.size() - n});
         for (std::size_t b = whole + 1; b < blocks_.size(); ++b)
             out.push_back({blocks_[b].ids.data(), blocks_[b].ids.size()});
     }
@@ -107,6 +107,7 @@ class Sorted {
 
     // The number of leading blocks that lie wholly below v.
     std::size_t blocks_below(Number v) const {
+        if (blocks_.size() == 1) return 0;  // the block itself tells
         std::size_t low = 0, high = blocks_.size();
         while (low < high) {
             const std::size_t middle = (low + high) / 2;
