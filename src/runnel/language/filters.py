@@ -28,6 +28,9 @@ from runnel.language.values import INT_MAX, INT_MIN, Attributes
 PATTERNS_MAX = 100
 """The most patterns that a filter may have on one attribute: they are compared pair by pair."""
 
+TRIALS_MAX = 100_000
+"""The most trials of a pattern on a value of `in` that it may take to bring a filter to its form."""
+
 DISJUNCTS_MAX = 1_000
 """The most filters that a disjunction may have: they are compared pair by pair."""
 
@@ -275,15 +278,24 @@ def _domains_of(predicates: Iterable[Predicate]) -> dict[str, Domain]:
 
 
 def _check_pattern_count(predicates: list[Predicate]) -> None:
-    counts: dict[str, int] = {}
-    for attribute, op, _ in predicates:
+    """Bound the work of normalisation: every pattern is tried on every member of an `in`."""
+    patterns: dict[str, int] = {}
+    members: dict[str, int] = {}
+    for attribute, op, value in predicates:
         if op in PATTERNS or op in NEGATED_PATTERNS:
-            counts[attribute] = counts.get(attribute, 0) + 1
-    for attribute, count in counts.items():
+            patterns[attribute] = patterns.get(attribute, 0) + 1
+        elif isinstance(value, tuple):
+            members[attribute] = members.get(attribute, 0) + len(value)
+    for attribute, count in patterns.items():
         if count > PATTERNS_MAX:
             raise FilterLimitError(
                 f"the filter has {count} patterns on the attribute {attribute!r}, the limit is "
                 f"{PATTERNS_MAX}: split it into several subscriptions"
+            )
+        if count * members.get(attribute, 0) > TRIALS_MAX:
+            raise FilterLimitError(
+                f"the filter has {count} patterns and {members[attribute]:,} values on the attribute "
+                f"{attribute!r}: leave out the values that the patterns exclude"
             )
 
 

@@ -223,3 +223,11 @@ def test_mixed_types():
 def test_what_is_no_text(text):
     with pytest.raises(InvalidValue, match="must be a str"):
         parse(text)
+
+
+def test_many_values_with_many_patterns_are_refused_before_they_are_tried() -> None:
+    values = Predicate("a", Op.IN, tuple(f"v{n}" for n in range(12_000)))
+    patterns = [Predicate("a", Op.NOT_CONTAINS, f"x{n}") for n in range(99)]
+    with pytest.raises(FilterLimitError, match="leave out the values"):
+        Filter([values, *patterns])
+    assert len(Filter([values, *patterns[:8]]).predicates) == 1
