@@ -40,7 +40,7 @@ def make_engine(name: EngineName = "auto") -> Engine:
     if name not in ("auto", "compiled"):
         raise InputError(f"there is no engine {name!r}; choose auto, compiled or index")
     if _compiled is None:
-        raise InputError(f"{engine_note()}; install a C++ compiler and install Runnel again")
+        raise InputError(engine_note())
     return _compiled()
 
 
@@ -48,7 +48,10 @@ def engine_note() -> str:
     """Which engine `auto` is, in words for a person."""
     if _compiled is not None:
         return "compiled engine"
-    return f"pure-Python engine (slower): the compiled one was not built ({_why_not})"
+    return (
+        "pure-Python engine (slower): the compiled one was not built; "
+        f"with a C++ compiler there, install again ({_why_not})"
+    )
 
 
 __all__ = [
