@@ -30,7 +30,7 @@ demo: setup     ## generate stock quotes and filters, and match them
 	$(BIN)/runnel match --filters build/demo/filters.txt --events build/demo/quotes.parquet --show 2 --top 8
 
 test: setup     ## all tests
-	$(BIN)/pytest -n 2 tests
+	$(BIN)/pytest -n 2 --dist worksteal tests
 
 check: setup    ## ruff, mypy --strict, import-linter, documentation examples
 	$(BIN)/ruff check .
