@@ -204,18 +204,22 @@ class Broker:
             return  # closed by us; what was under way no longer counts
         self.meter.bytes_in += len(chunk)
         link = self._link_of.get(conn)
+        run: list[Publication] = []  # publications that came one after the other
         try:
             for frame in decoder.feed(chunk):
                 if link is None:
                     link = self._hello(conn, frame)
-                    continue
-                if type(frame) is Publication:
-                    link.data.received += 1
-                    self._publish(link, frame)
+                elif type(frame) is Publication:
+                    run.append(frame)
                 else:
+                    if run:
+                        self._publish(link, run)
+                        run = []
                     self._message(link, frame)  # type: ignore[arg-type]
-                if conn not in self._decoders:
-                    return
+                    if conn not in self._decoders:
+                        return
+            if run and link is not None:
+                self._publish(link, run)
         except PeerError as error:
             self._peer_broke_the_rules(conn, link, error)
             return
@@ -332,31 +336,44 @@ class Broker:
 
     # -- what the frames say --------------------------------------------------------------------------
 
-    def _publish(self, link: Link, publication: Publication) -> None:
-        meter = self.meter
-        meter.publications_in += 1
-        if self._clock is not None:
-            began = self._clock()
-            hops = self.strategy.next_hops(link, publication)
-            meter.matching_ns += self._clock() - began
-        else:
-            hops = self.strategy.next_hops(link, publication)
-        onward = b""
-        for number in hops:
-            target = self._by_number[number]
-            if target is None:
-                raise BugError(f"{self.name} routes to link {number}, which is gone")
-            if target.kind == "client":
-                target.send(publication.frame())
-            elif publication.ttl:
-                onward = onward or publication.forwarded()
-                target.send(onward)
-        meter.publications_out += len(hops)
+    def _publish(self, link: Link, run: list[Publication]) -> None:
+        """Route a run of publications: each is matched by itself, but each link is written to once."""
+        meter, clock, by_number = self.meter, self._clock, self._by_number
+        next_hops = self.strategy.next_hops
+        began = clock() if clock is not None else 0
+        outs: dict[int, list[bytes]] = {}
+        for publication in run:
+            link.data.received += 1
+            hops = next_hops(link, publication)
+            onward = b""
+            for number in hops:
+                target = by_number[number]
+                if target is None:
+                    raise BugError(f"{self.name} routes to link {number}, which is gone")
+                if target.kind == "client":
+                    frame = publication.raw
+                elif publication.ttl:
+                    frame = onward = onward or publication.forwarded()
+                else:
+                    continue
+                if number in outs:
+                    outs[number].append(frame)
+                else:
+                    outs[number] = [frame]
+            if self.story is not None or self._watchers:
+                self._tell(link, publication, hops)
+        for number, frames in outs.items():
+            by_number[number].send_publications(frames)  # type: ignore[union-attr]
+            meter.publications_out += len(frames)
+        meter.publications_in += len(run)
+        if clock is not None:
+            meter.matching_ns += clock() - began
+
+    def _tell(self, link: Link, publication: Publication, hops: list[int]) -> None:
+        """Let the story and the modules that watch know of a publication."""
         if self.story is not None:
-            names = [self._by_number[n].name for n in hops]  # type: ignore[union-attr]
-            self.story.tell(
-                self._now, f"publication from {link.name} to {names}", publication.identity
-            )
+            names = [target.name for n in hops if (target := self._by_number[n])]
+            self.story.tell(self._now, f"{link.name} published, for {names}", publication.identity)
         for module in self._watchers:
             module.published(self, link, publication, hops, self._now)
 

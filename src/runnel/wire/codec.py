@@ -114,8 +114,8 @@ class Decoder:
                     and advertisement >= 0
                     and counter > 0
                 ):
-                    body = chunk[start + _PUBLICATION_BYTES : stop]
-                    append(publication(ttl, hops, flags, advertisement, counter, size, body))
+                    raw = chunk[start:stop]
+                    append(publication(ttl, hops, flags, advertisement, counter, size, raw))
                     start = stop
                     continue
             stop = start + self._checked_bytes(chunk, start)

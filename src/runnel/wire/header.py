@@ -24,6 +24,9 @@ FRAME = Struct(">IB")
 PUBLICATION = Struct(">IBBBHqqI")
 """The whole header of a publication. Ids are read as signed, so that one too large shows as negative."""
 
+TTL_AT = FRAME.size
+"""Where a publication has its ttl, and behind it its hops: all that a broker changes."""
+
 PUBLICATION_TAG = 1
 LENGTH_BYTES = 4
 PUBLICATION_REST = PUBLICATION.size - LENGTH_BYTES

@@ -25,6 +25,7 @@ from runnel.wire.header import (
     PUBLICATION,
     PUBLICATION_REST,
     PUBLICATION_TAG,
+    TTL_AT,
     TTL_MAX,
 )
 from runnel.wire.registry import Lane
@@ -33,6 +34,8 @@ _Int64 = Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)]
 _decode_attributes = msgspec.msgpack.Decoder(dict[str, str | _Int64 | float | bool]).decode
 _encode_attributes = msgspec.msgpack.Encoder().encode
 _pack = PUBLICATION.pack
+_BODY_AT = PUBLICATION.size
+_ONE_BYTE = [bytes((n,)) for n in range(256)]
 _VALUE_TYPES = frozenset({str, int, float, bool})
 
 
@@ -62,8 +65,8 @@ class Publication(msgspec.Struct, eq=False, gc=False):
     """Its number among those, from 1."""
 
     attributes_length: int
-    body: bytes
-    """The attributes as MessagePack, then the payload."""
+    raw: bytes
+    """The whole frame, as it came or will go."""
 
     _attributes: dict[str, Value] | None = None
 
@@ -75,7 +78,7 @@ class Publication(msgspec.Struct, eq=False, gc=False):
         decoded = self._attributes
         if decoded is None:
             try:
-                decoded = _decode_attributes(self.body[: self.attributes_length])
+                decoded = _decode_attributes(self.raw[_BODY_AT : _BODY_AT + self.attributes_length])
             except (ValueError, RecursionError) as error:
                 raise self._malformed(str(error)) from None
             if "" in decoded:
@@ -86,7 +89,12 @@ class Publication(msgspec.Struct, eq=False, gc=False):
     @property
     def payload(self) -> bytes:
         """What the publisher sends along, for the subscribers alone to read."""
-        return self.body[self.attributes_length :]
+        return self.raw[_BODY_AT + self.attributes_length :]
+
+    @property
+    def body(self) -> bytes:
+        """The attributes as MessagePack, then the payload."""
+        return self.raw[_BODY_AT:]
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -95,42 +103,18 @@ class Publication(msgspec.Struct, eq=False, gc=False):
 
     def frame(self) -> bytes:
         """Return the publication as it goes on the wire."""
-        body = self.body
-        return (
-            _pack(
-                PUBLICATION_REST + len(body),
-                PUBLICATION_TAG,
-                self.ttl,
-                self.hops,
-                self.flags,
-                self.advertisement,
-                self.counter,
-                self.attributes_length,
-            )
-            + body
-        )
+        return self.raw
 
     def forwarded(self) -> bytes:
         """Return the frame that a broker hands on: one hop further, one fewer to go.
 
         Not for a publication whose ttl is 0: that one goes no further.
         """
-        ttl, hops, body = self.ttl, self.hops, self.body
+        ttl, hops, raw = self.ttl, self.hops, self.raw
         if not ttl:
             raise BugError(f"publication {self.identity} has no hop left: check ttl, then forward")
-        return (
-            _pack(
-                PUBLICATION_REST + len(body),
-                PUBLICATION_TAG,
-                ttl - 1,
-                hops + 1 if hops < TTL_MAX else TTL_MAX,
-                self.flags,
-                self.advertisement,
-                self.counter,
-                self.attributes_length,
-            )
-            + body
-        )
+        hops = hops + 1 if hops < TTL_MAX else TTL_MAX
+        return raw[:TTL_AT] + _ONE_BYTE[ttl - 1] + _ONE_BYTE[hops] + raw[TTL_AT + 2 :]
 
     def _malformed(self, why: str) -> PeerError:
         return PeerError(f"the attributes of publication {self.identity} are malformed: {why}")
@@ -164,13 +148,18 @@ def make_publication(
             f"the attributes take {len(encoded):,} bytes, the limit is {ATTRIBUTES_BYTES_MAX:,}: "
             "put what nobody filters by into the payload"
         )
-    body = encoded + payload
-    if PUBLICATION.size + len(body) > FRAME_BYTES_MAX:
+    size = len(encoded) + len(payload)
+    if PUBLICATION.size + size > FRAME_BYTES_MAX:
         raise InvalidValue(
             f"the payload takes {len(payload):,} bytes, a whole publication at most "
             f"{FRAME_BYTES_MAX:,}: split it"
         )
-    return Publication(ttl, 0, flags, advertisement, counter, len(encoded), body, present)
+    header = _pack(
+        *(PUBLICATION_REST + size, PUBLICATION_TAG, ttl, 0, flags),
+        *(advertisement, counter, len(encoded)),
+    )
+    raw = header + encoded + payload
+    return Publication(ttl, 0, flags, advertisement, counter, len(encoded), raw, present)
 
 
 def _present(attributes: Attributes) -> dict[str, Value]:
