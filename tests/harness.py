@@ -23,10 +23,19 @@ from runnel.client.session import Session, SessionConfig
 from runnel.language import parse
 from runnel.matching import make_engine
 from runnel.routing.tree import TreeConfig, TreeRouting
-from runnel.wire import Ack, Decoder, Frame, Hello
+from runnel.wire import Ack, Decoder, Frame, Hello, Lane, Message, register
 
 SECOND = 1_000_000_000
 _T = TypeVar("_T")
+
+
+class Probe(Message, frozen=True):
+    """A module's message for tests: monitoring, so it overtakes data."""
+
+    token: int
+
+
+register(251, Probe, Lane.MONITOR)
 
 
 @dataclass(frozen=True, slots=True)
