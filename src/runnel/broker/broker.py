@@ -42,6 +42,13 @@ from runnel.wire import (
 )
 
 TICK = "tick"
+OVERFLOW = "its queue overflowed"
+EXPIRED = "down for too long"
+
+
+def client_link_config() -> LinkConfig:
+    """A client's queue is shorter, and its publications are confirmed at once."""
+    return LinkConfig(queue_bytes_max=8 << 20, ack_every=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class BrokerConfig:
     name: str
     dials: tuple[str, ...] = ()
     link: LinkConfig = field(default_factory=LinkConfig)
-    client_link: LinkConfig = field(default_factory=lambda: LinkConfig(queue_bytes_max=8 << 20))
+    client_link: LinkConfig = field(default_factory=client_link_config)
     credit_max: int = 1024  # publications a client may have unacknowledged
     credit_min: int = 16
     congested_bytes: int = 8 << 20  # a broker link with this much waiting slows publishers down
@@ -140,9 +147,11 @@ class Broker:
             link = next(iter(self._outbox))
             if link.overflowed:
                 self.meter.links_dead += 1
-                self._forget(link, "its queue overflowed")
+                self._forget(link, OVERFLOW)
                 continue
             self._note_congestion(link)
+            if link.dropped_uncounted:
+                self._count_drops(link)
             if link.kind == "client":
                 self._look_after_client(link)
             del self._outbox[link]
@@ -161,12 +170,19 @@ class Broker:
             self._congested.pop(link, None)
         link.congested_here = len(self._congested) > (link in self._congested)
 
+    def _count_drops(self, link: Link) -> None:
+        count, link.dropped_uncounted = link.dropped_uncounted, 0
+        self.meter.dropped += count
+        self.trace("dropped", {"peer": link.name, "count": count})
+
     def _look_after_client(self, link: Link) -> None:
-        """Tell a slow client what it missed; give publishers credit while there is room ahead of them."""
-        if link.dropped_untold:
-            self.meter.dropped += link.dropped_untold
-            link.send_message(Missed(link.dropped_untold))
-            link.dropped_untold = 0
+        """Tell a slow client what it missed; give publishers credit while there is room ahead of them.
+
+        It is told once there is room again: a notice for every drop would fill the queue with notices.
+        """
+        if link.dropped_untold and not link.is_half_full:
+            count, link.dropped_untold = link.dropped_untold, 0
+            link.send_message(Missed(count))
         if link.congested_here:
             link.credit = max(self.config.credit_min, link.credit // 2)
         else:
@@ -224,7 +240,7 @@ class Broker:
             self._peer_broke_the_rules(conn, link, error)
             return
         if link is not None:
-            link.heard(self._now)
+            link.heard(len(chunk), self._now)
 
     def _peer_broke_the_rules(self, conn: int, link: Link | None, error: PeerError) -> None:
         """Nothing that such a peer set up is trusted; nobody else is disturbed."""
@@ -275,6 +291,7 @@ class Broker:
         self._link_of[conn] = link
         del self._silent[conn]
         self._outbox[link] = None
+        self.trace("link-up", {"peer": link.name, "fresh": fresh})
         if fresh:
             self.strategy.link_up(link)
         return link
@@ -308,6 +325,7 @@ class Broker:
         """The link is over: its routes go, and its peer must start fresh."""
         if link.conn:
             self._close(link.conn, reason)
+        self.trace("link-lost", {"peer": link.name, "reason": reason})
         self._lose_routes(link)
         self._congested.pop(link, None)
         self._outbox.pop(link, None)
@@ -321,7 +339,7 @@ class Broker:
             if link.conn and link.has_been_silent(self._now):
                 self._close(link.conn, "nothing heard for three heartbeats")
             if link.is_expired(self._now):
-                self._forget(link, "down for too long")
+                self._forget(link, EXPIRED)
         for conn, since in list(self._silent.items()):
             if self._now - since > 3 * self.config.link.heartbeat_ns:
                 self._close(conn, "no Hello within three heartbeats")

@@ -5,43 +5,39 @@ The driver carries them out in order. It never asks back: what comes of it arriv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class SendMany:
+
+class SendMany(Struct, frozen=True):
     """Write these frames to a connection, in this order."""
 
     conn: int
     frames: list[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Connect:
+class Connect(Struct, frozen=True):
     """Dial a broker; `Connected` or `Disconnected(conn=0)` with its name will tell."""
 
     peer: str
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(Struct, frozen=True):
     """Close a connection after what was written to it."""
 
     conn: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetTimer:
+class SetTimer(Struct, frozen=True):
     """Fire `timer` at this time; replaces an earlier setting of the same name."""
 
     timer: str
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """Something worth recording happened."""
 
     kind: str

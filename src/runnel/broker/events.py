@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(Struct, frozen=True):
     """A connection is open. `peer` names the broker that this side dialled; None if it was dialled."""
 
     conn: int
     peer: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnected:
+class Disconnected(Struct, frozen=True):
     """A connection is gone, or could not be opened (then `conn` is 0)."""
 
     conn: int
     peer: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FramesArrived:
+class FramesArrived(Struct, frozen=True):
     """Bytes came in: any piece of the stream, usually many frames."""
 
     conn: int
     chunk: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class TimerFired:
+class TimerFired(Struct, frozen=True):
     """A timer that was set has gone off."""
 
     timer: str

@@ -38,6 +38,7 @@ class LinkConfig:
     resume_timeout_ns: int = 10 * SECOND  # how long a broken link is kept for its peer to come back
     window_bytes: int = 1 << 20
     queue_bytes_max: int = 64 << 20
+    ack_every: int = 16  # frames; fewer wait for the next tick, or for a quarter of a window
 
 
 class LaneQueue:
@@ -85,6 +86,7 @@ class Link:
         self.credit = 0  # publications the peer may have outstanding (we are the edge) or we may
         self.dropped = 0  # publications dropped for want of room, ever
         self.dropped_untold = 0  # … of which the peer has not been told
+        self.dropped_uncounted = 0  # … of which the broker's meter does not know
         self.ack_due = False
         self._reset()
 
@@ -93,6 +95,7 @@ class Link:
         self.data = LaneQueue()
         self.waiting_bytes = 0
         self.flying_bytes = 0  # sent and not acknowledged
+        self._bytes_to_ack = 0
         self._acked_to_peer = 0  # frames of the peer, both lanes, that we have acknowledged
 
     # -- handshake ------------------------------------------------------------------------------------
@@ -187,6 +190,7 @@ class Link:
                 self.waiting_bytes -= len(frame)
                 self.dropped += 1
                 self.dropped_untold += 1
+                self.dropped_uncounted += 1
             else:
                 kept.append(frame)
         waiting.extendleft(reversed(kept))
@@ -226,6 +230,7 @@ class Link:
         frames += taken
 
     def _ack(self) -> bytes:
+        self._bytes_to_ack = 0
         self._acked_to_peer = self.data.received + self.monitor.received
         return encode(
             Ack(
@@ -239,8 +244,9 @@ class Link:
     congested_here = False  # set by the broker before frames are taken
 
     def heartbeat(self, now: int) -> None:
-        """Say that we live, if nothing else said so lately."""
-        if self.established and now - self.sent_at >= self.config.heartbeat_ns:
+        """Acknowledge what has waited for more; say that we live, if nothing else said so lately."""
+        owed = self.data.received + self.monitor.received != self._acked_to_peer
+        if self.established and (owed or now - self.sent_at >= self.config.heartbeat_ns):
             self.owe_ack()
 
     # -- receiving ------------------------------------------------------------------------------------
@@ -253,10 +259,14 @@ class Link:
         elif lane is Lane.MONITOR:
             self.monitor.received += 1
 
-    def heard(self, now: int) -> None:
-        """A chunk was taken in. What is counted is acknowledged; an acknowledgement alone is not."""
+    def heard(self, size: int, now: int) -> None:
+        """A chunk was taken in. What is counted is acknowledged, when there is enough of it."""
         self.heard_at = now
-        if self.data.received + self.monitor.received != self._acked_to_peer:
+        self._bytes_to_ack += size
+        owed = self.data.received + self.monitor.received - self._acked_to_peer
+        if owed >= self.config.ack_every or (
+            owed and self._bytes_to_ack >= self.config.window_bytes // 4
+        ):
             self.owe_ack()
 
     def owe_ack(self) -> None:
@@ -266,7 +276,8 @@ class Link:
 
     def acknowledge(self, ack: Ack) -> None:
         """The peer has this much; room for more."""
-        self.outbox[self] = None
+        if self.waiting_bytes or self.congested != ack.congested:
+            self.outbox[self] = None
         self.congested = ack.congested
         self._acknowledge(self.data, ack.data)
         self._acknowledge(self.monitor, ack.monitor)

@@ -2,65 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from runnel.broker.effects import Effect
 from runnel.wire import Publication
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(Struct, frozen=True):
     """A publication for these subscriptions, each publisher's in order and once."""
 
     publication: Publication
     subscriptions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """The routes of a subscription or advertisement are complete."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmed:
+class Confirmed(Struct, frozen=True):
     """The broker has this many more of the publications, oldest first."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unconfirmed:
+class Unconfirmed(Struct, frozen=True):
     """This many of the publications, oldest first, may or may not have arrived; they are not sent again."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class MissedSome:
+class MissedSome(Struct, frozen=True):
     """The broker dropped this many publications, since this client did not keep up."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class HomeUp:
+class HomeUp(Struct, frozen=True):
     """Connected. `fresh`: everything was set up anew, so what was ready must be made ready again."""
 
     broker: str
     fresh: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HomeDown:
+class HomeDown(Struct, frozen=True):
     """Not connected; nothing is lost if it comes back soon."""
 
     broker: str
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """The session now lives at another broker; nothing was lost or doubled on the way."""
 
     broker: str

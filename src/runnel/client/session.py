@@ -243,7 +243,7 @@ class Session:
         except PeerError as error:
             self._drop_connection(home, str(error), now)
             return
-        home.link.heard(now)
+        home.link.heard(len(chunk), now)
 
     def _frame(self, home: Home, frame: Frame, now: int) -> None:
         if not home.link.established:
