@@ -112,10 +112,13 @@ class Session:
 
     def connect(self, broker: str, now: int) -> None:
         """Live at this broker from now on. An earlier home is given up; what it had is set up anew here."""
+        asked: dict[int, int] = {}
         for home in self._homes():
             self._leave(home)
+            asked |= home.waits
         self.move, self.next = Move.STEADY, None
         self.home = self._new_home(broker, now)
+        self.home.waits = asked  # asked for again once the new home is up
         self._tick(now)
 
     def move_to(self, broker: str, now: int) -> None:
@@ -165,14 +168,16 @@ class Session:
     @property
     def credit(self) -> int:
         """How many publications may be sent now."""
-        home = self._publishing_home()
+        home = self.home
         if home is None or not home.registered or home.link.is_half_full:
             return 0
+        if self.move is Move.DRYING:
+            return 0  # what was published before must be everywhere before a shorter way opens
         return max(0, home.link.credit - len(home.outstanding))
 
     def publish(self, id: int, attributes: Attributes, payload: bytes = b"") -> Publication:
         """Publish with an advertisement of ours. Not without `credit`: the driver waits for it."""
-        home = self._publishing_home()
+        home = self.home
         if home is None or not self.credit:
             raise InputError("no credit to publish: wait until the broker has taken what was sent")
         selection = self.publishers[id].selection

@@ -1,0 +1,202 @@
+"""A campaign: the seed draws everything that happens in one run, as data.
+
+A plan can be printed, thinned out (`shrink.py`) and run again: each operation and fault carries the number that
+its own choices are drawn from, so leaving one out does not change the others. `run.py` carries a plan out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from runnel.broker.broker import BrokerConfig
+from runnel.broker.links import LinkConfig
+from runnel.routing.tree import TreeConfig
+from runnel.sim.model import Tree
+from runnel.sim.resources import Resources
+
+MILLISECOND = 1_000_000
+HEARTBEAT_NS = 200 * MILLISECOND
+RESUME_TIMEOUT_NS = 1_500 * MILLISECOND
+
+OPERATIONS = {
+    "publish": 40,
+    "subscribe": 14,
+    "unsubscribe": 7,
+    "advertise": 6,
+    "unadvertise": 2,
+    "ready": 6,
+    "move": 6,
+    "reconnect": 2,
+    "close": 2,
+    "open": 6,
+}
+FAULTS = ("cut", "reset", "half-open", "crash", "slow", "delay")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What a client does, and when in the round."""
+
+    at: int
+    client: str
+    kind: str
+    pick: int  # what its choices are drawn from
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong, when in the round and for how long."""
+
+    at: int
+    kind: str
+    pick: int
+    length_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round: what is done and what goes wrong. Then everything heals."""
+
+    length_ns: int
+    operations: tuple[Operation, ...]
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is the same for all brokers of a run."""
+
+    covering: bool
+    advertisements: bool
+    window_bytes: int
+    queue_bytes_max: int
+    client_queue_bytes_max: int
+    credit_max: int
+    latency_ns_max: int
+    bytes_per_second: int
+    resources: Resources
+    modules: tuple[str, ...] = ()  # the modules that are on; there are none yet
+
+    @property
+    def tree(self) -> TreeConfig:
+        """How brokers route."""
+        return TreeConfig(covering=self.covering, advertisements=self.advertisements)
+
+    def link(self, queue_bytes_max: int) -> LinkConfig:
+        """The limits of a link with this cap."""
+        return LinkConfig(HEARTBEAT_NS, RESUME_TIMEOUT_NS, self.window_bytes, queue_bytes_max)
+
+    def broker(self, name: str, dials: tuple[str, ...], *, tell_stories: bool) -> BrokerConfig:
+        """The configuration of one broker."""
+        return BrokerConfig(
+            name,
+            dials,
+            link=self.link(self.queue_bytes_max),
+            client_link=self.link(self.client_queue_bytes_max),
+            credit_max=self.credit_max,
+            credit_min=min(4, self.credit_max),
+            congested_bytes=self.queue_bytes_max // 4,
+            tell_stories=tell_stories,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All of a run."""
+
+    seed: int
+    edges: tuple[tuple[str, str], ...]  # who dials, who is dialled
+    brokers: tuple[str, ...]
+    settings: Settings
+    rounds: tuple[Round, ...]
+
+    @property
+    def tree(self) -> Tree:
+        """The overlay."""
+        return Tree(list(self.edges), list(self.brokers))
+
+    @property
+    def size(self) -> int:
+        """How many operations and faults there are."""
+        return sum(len(r.operations) + len(r.faults) for r in self.rounds)
+
+
+def draw_plan(seed: int) -> Plan:
+    """What happens under a seed.
+
+    >>> draw_plan(7) == draw_plan(7), 2 <= len(draw_plan(7).brokers) <= 40
+    (True, True)
+    """
+    random = Random(seed)
+    count = random.choice((2, 3, 3, 4, 5, 6, 7, 8, 10, 12, random.randint(13, 40)))
+    brokers = tuple(f"B{n}" for n in range(1, count + 1))
+    edges = []
+    for n in range(1, count):
+        other = brokers[random.randrange(max(0, n - 6), n)]
+        edges.append((brokers[n], other) if random.random() < 0.5 else (other, brokers[n]))
+    settings = draw_settings(random)
+    clients = [f"c{n}" for n in range(random.randint(2, 12))]
+    rounds = tuple(draw_round(random, clients, n == 0) for n in range(random.randint(1, 3)))
+    return Plan(seed, tuple(edges), brokers, settings, rounds)
+
+
+def draw_settings(random: Random) -> Settings:
+    """Limits so small that they are hit, in some of the runs."""
+    resources = Resources()
+    if random.random() < 0.3:
+        resources = Resources(
+            match_ns_each=random.randrange(20_000),
+            match_ns_base=random.randrange(200_000),
+            output_bytes_per_second=random.choice((0, 50_000, 500_000)),
+            memory_bytes=1 << 30,
+        )
+    return Settings(
+        covering=random.random() < 0.6,
+        advertisements=random.random() < 0.8,
+        window_bytes=random.choice((300, 1_000, 5_000, 1 << 20)),
+        queue_bytes_max=random.choice((20_000, 1 << 26, 1 << 26)),
+        client_queue_bytes_max=random.choice((2_000, 4_000, 1 << 23)),
+        credit_max=random.choice((4, 16, 1_024)),
+        latency_ns_max=random.choice((1, 20, 80)) * MILLISECOND,
+        bytes_per_second=random.choice((0, 0, 30_000, 300_000)),
+        resources=resources,
+    )
+
+
+def draw_round(random: Random, clients: list[str], first: bool) -> Round:
+    """Operations of all kinds, and faults in most rounds."""
+    length = random.randint(1_500, 4_000) * MILLISECOND
+    operations = []
+    if first:
+        for client in clients:
+            at = random.randrange(length // 8)
+            operations.append(Operation(at, client, "open", random.getrandbits(48)))
+            for kind in ("subscribe", "advertise"):
+                if random.random() < 0.7:
+                    at = random.randrange(length // 3)
+                    operations.append(Operation(at, client, kind, random.getrandbits(48)))
+    kinds, weights = list(OPERATIONS), list(OPERATIONS.values())
+    for kind in random.choices(kinds, weights, k=random.randint(20, 160)):
+        at = random.randrange(length)
+        operations.append(Operation(at, random.choice(clients), kind, random.getrandbits(48)))
+    operations.sort(key=lambda operation: operation.at)
+    faults = [
+        draw_fault(random, length) for _ in range(random.choice((0, 1, 2, 3, 4, 6)))
+    ]
+    return Round(length, tuple(operations), tuple(faults))
+
+
+def draw_fault(random: Random, length: int) -> Fault:
+    """A fault of any kind. A short cut ends well before a link is given up; a reset well after."""
+    kind = random.choice(FAULTS)
+    shortest, longest = {
+        "cut": (1, RESUME_TIMEOUT_NS // 3),
+        "reset": (RESUME_TIMEOUT_NS + 2 * HEARTBEAT_NS, 2 * RESUME_TIMEOUT_NS),
+        "half-open": (HEARTBEAT_NS, 2 * RESUME_TIMEOUT_NS),
+        "crash": (1, 2 * RESUME_TIMEOUT_NS),
+        "slow": (HEARTBEAT_NS, 5 * HEARTBEAT_NS // 2),
+        "delay": (HEARTBEAT_NS // 4, 2 * HEARTBEAT_NS),
+    }[kind]
+    at = random.randrange(length)
+    return Fault(at, kind, random.getrandbits(48), random.randint(shortest, longest))

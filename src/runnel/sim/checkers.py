@@ -1,0 +1,316 @@
+"""The checkers: what must, may and must not be delivered, decided by somebody who sees everything.
+
+*Must*: published after both the advertisement and the subscription were ready, and everything between the two
+(brokers, runs of links, both paths during a move) undisturbed since then, nothing dropped for want of room on the
+way, the subscription still there. A link that breaks and resumes is no disturbance. *May*: it matches, and the
+subscription is there. Everything else is a violation: duplicates, false positives, deliveries after unsubscribing,
+disorder, a link that starts fresh for no reason, a broker that accuses another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from runnel.broker.broker import EXPIRED, OVERFLOW, Broker
+from runnel.broker.effects import Trace
+from runnel.client.effects import Deliver, HomeUp, MissedSome, Moved, Ready
+from runnel.client.home import Home
+from runnel.client.session import Session
+from runnel.sim.model import Tree, Want
+from runnel.sim.resources import memory_used
+from runnel.sim.world import Host, World
+from runnel.wire import Publication
+
+Element = tuple[str, str]  # a broker or client (name, ""), or the two ends of a link
+
+
+class Violation(Exception):  # noqa: N818 -- it is what is found, not an error of ours
+    """What a checker found. `about`: the ids whose story to tell."""
+
+    def __init__(self, message: str, *about: Any) -> None:
+        super().__init__(message)
+        self.about = about
+
+
+def pair(one: str, other: str) -> Element:
+    """The link between two hosts."""
+    return (one, other) if one < other else (other, one)
+
+
+@dataclass(slots=True)
+class Promise:
+    """A subscription or an advertisement: what its application knows about it."""
+
+    id: int
+    client: str
+    want: Want
+    asks: list[int] = field(default_factory=list)  # when readiness was asked for, and not told yet
+    asked: int = -1  # when the readiness that was told had been asked for; -1: none was
+    ended: bool = False
+    heard: dict[int, int] = field(default_factory=dict)  # advertisement on the wire → last counter
+    heard_of: dict[int, int] = field(default_factory=dict)  # publisher → last number
+
+
+@dataclass(slots=True)
+class Published:
+    """A publication, and who must get it: subscription → since when everything must be undisturbed."""
+
+    publication: Publication
+    client: str
+    home: str
+    publisher: int
+    number: int  # among those of the publisher
+    at: int
+    attributes: dict[str, Any]
+    owed: dict[int, int] = field(default_factory=dict)
+    delivered: dict[int, None] = field(default_factory=dict)
+
+
+class Checker:
+    """Looks on, and raises Violation."""
+
+    def __init__(self, tree: Tree, resume_timeout_ns: int) -> None:
+        self.tree = tree
+        self.world: World
+        self.subscriptions: dict[int, Promise] = {}
+        self.advertisements: dict[int, Promise] = {}
+        self.published: dict[tuple[int, int], Published] = {}
+        self.homes: dict[str, dict[str, int]] = {}  # client → broker → when it last lived there
+        self.checked = 0
+        self.seen: Counter[str] = Counter()  # what links went through
+        self.missed = 0
+        self.settled_at = 0
+        self._resume_timeout_ns = resume_timeout_ns
+        self._disturbed: dict[Element, int] = {}
+        self._excuses: dict[Element, int] = {}  # since when a link or host has a reason to be lost
+        self._dropped: dict[tuple[str, str], int] = {}  # from, to → the latest
+        self._been_up: dict[Home, None] = {}
+        self._numbers: dict[int, int] = {}
+
+    # -- what applications do -------------------------------------------------------------------------
+
+    def subscribed(self, client: str, id: int, want: Want) -> None:
+        """An application subscribed."""
+        self.subscriptions[id] = Promise(id, client, want)
+
+    def advertised(self, client: str, id: int, want: Want) -> None:
+        """An application advertised."""
+        self.advertisements[id] = Promise(id, client, want)
+
+    def promise(self, id: int) -> Promise:
+        """A subscription or an advertisement by its id."""
+        return self.subscriptions.get(id) or self.advertisements[id]
+
+    def asked_ready(self, id: int) -> None:
+        """An application asks for readiness."""
+        self.promise(id).asks.append(self.world.now)
+
+    def ended(self, id: int) -> None:
+        """An application withdrew a subscription or an advertisement."""
+        self.promise(id).ended = True
+
+    def publishes(
+        self, client: str, home: str, ad: int, made: Publication, values: dict[str, Any]
+    ) -> None:
+        """An application published: who is owed it?"""
+        now = self.world.now
+        advertisement = self.advertisements[ad]
+        number = self._numbers[ad] = self._numbers.get(ad, 0) + 1
+        record = Published(made, client, home, ad, number, now, values)
+        if made.identity in self.published:
+            raise Violation(f"{made.identity} was published twice", made.identity)
+        self.published[made.identity] = record
+        if advertisement.asked >= 0:
+            for promise in self.subscriptions.values():
+                if not promise.ended and promise.asked >= 0 and promise.want.matches(values):
+                    record.owed[promise.id] = min(promise.asked, advertisement.asked)
+
+    def lives_at(self, client: str, session: Session) -> None:
+        """Note where a client lives now."""
+        homes = self.homes.setdefault(client, {})
+        for home in (session.home, session.next):
+            if home is not None:
+                homes[home.broker] = self.world.now
+
+    def disturb(self, one: str, other: str = "") -> None:
+        """Something on the way was lost: a host's memory, or a run of a link."""
+        self._disturbed[pair(one, other) if other else (one, "")] = self.world.now
+
+    def excuse(self, one: str, other: str = "") -> None:
+        """A fault begins, which may cost a link its run if it lasts."""
+        self._excuses.setdefault(pair(one, other) if other else (one, ""), self.world.now)
+
+    # -- what brokers and sessions say ----------------------------------------------------------------
+
+    def handled(self, host: Host, broker: Broker) -> None:
+        """Queues stay within their caps at all times."""
+        for link in broker.links.values():
+            if link.waiting_bytes > link.config.queue_bytes_max:
+                raise Violation(f"{broker.name} has {link.waiting_bytes} bytes for {link.name}")
+
+    def told(self, host: Host, effect: Any) -> None:
+        """Judge what was traced or told."""
+        match effect:
+            case Deliver():
+                for id in effect.subscriptions:
+                    self._delivered(host.name, id, effect.publication)
+            case Ready(id=id):
+                self._ready(id)
+            case HomeUp(broker=broker, fresh=fresh):
+                self._home_up(host, broker, fresh)
+            case MissedSome(count=count):
+                self.missed += count
+            case Moved():
+                pass
+            case Trace(kind="link-up", data=data):
+                self.seen["fresh" if data["fresh"] else "resumed"] += 1
+                if data["fresh"]:
+                    self._link_lost(host.name, data["peer"])
+            case Trace(kind="link-lost", data=data):
+                self._purged(host.name, data["peer"], data["reason"])
+            case Trace(kind="dropped", data=data):
+                self.seen["dropped"] += data["count"]
+                self._dropped[host.name, data["peer"]] = self.world.now
+            case Trace(kind="peer-error", data=data):
+                raise Violation(f"{host.name} accuses {data['peer']}: {data['error']}")
+            case Trace(kind="late-probe", data=data):
+                raise Violation(f"monitoring waited behind data from {data['peer']} to {host.name}")
+
+    def _delivered(self, client: str, id: int, publication: Publication) -> None:
+        self.checked += 1
+        identity = publication.identity
+        record = self.published.get(identity)
+        promise = self.subscriptions.get(id)
+        if record is None:
+            raise Violation(f"{client} got {identity}, which nobody published", identity)
+        if promise is None or promise.client != client or promise.ended:
+            raise Violation(f"{client} got {identity} for {id}, which it has not", identity, id)
+        if not promise.want.matches(record.attributes):
+            raise Violation(f"{client} got {identity} for {id}: no match", identity, id)
+        if publication.payload != record.publication.payload:
+            raise Violation(f"{client} got {identity} with another payload", identity)
+        if id in record.delivered:
+            raise Violation(f"{client} got {identity} for {id} twice", identity, id)
+        record.delivered[id] = None
+        record.owed.pop(id, None)
+        if promise.heard.get(identity[0], 0) >= identity[1]:
+            raise Violation(f"{client} got {identity} for {id} out of order", identity, id)
+        promise.heard[identity[0]] = identity[1]
+        late = promise.heard_of.get(record.publisher, 0) >= record.number
+        if late and not self._is_excused(record, promise, self.settled_at):
+            raise Violation(f"{client} got {identity} for {id} after a later one", identity, id)
+        promise.heard_of[record.publisher] = record.number
+
+    def _ready(self, id: int) -> None:
+        promise = self.promise(id)
+        if not promise.asks:
+            raise Violation(f"ready was told for {id}, but not asked for", id)
+        promise.asked = max(promise.asked, promise.asks.pop(0))
+
+    def _home_up(self, host: Host, broker: str, fresh: bool) -> None:
+        session = host.machine
+        assert isinstance(session, Session)
+        self.lives_at(host.name, session)
+        if not fresh:
+            return
+        home = session.home if session.home and session.home.broker == broker else session.next
+        if home is None:
+            return  # left again at once
+        if home in self._been_up:
+            self.fresh_run_of(host.name)
+            self._link_lost(host.name, broker)
+        self._been_up[home] = None
+
+    def fresh_run_of(self, client: str) -> None:
+        """A client is set up anew: its publishers may be heard through an older path a while longer."""
+        for promise in self.advertisements.values():
+            if promise.client == client:
+                for subscription in self.subscriptions.values():
+                    subscription.heard_of.pop(promise.id, None)
+
+    def _purged(self, host: str, peer: str, reason: str) -> None:
+        if reason == OVERFLOW:
+            self.seen["overflowed"] += 1
+            self._excuses[pair(host, peer)] = self.world.now - self._resume_timeout_ns
+        elif reason == EXPIRED:
+            self.seen["expired"] += 1
+        self._link_lost(host, peer)
+
+    def _link_lost(self, host: str, peer: str) -> None:
+        if peer in self.homes:  # what a client lost it finds out by itself
+            return
+        now, element = self.world.now, pair(host, peer)
+        since = self._excuses.get(element)
+        justified = (
+            (since is not None and now - since >= self._resume_timeout_ns)
+            or self._excuses.get((host, "")) is not None
+            or self._excuses.get((peer, "")) is not None
+            or self._disturbed.get(element, -1) > self.settled_at
+        )
+        self._disturbed[element] = now
+        if not justified:
+            raise Violation(f"the link {host}-{peer} started fresh for no reason")
+
+    # -- at rest --------------------------------------------------------------------------------------
+
+    def at_rest(self, sessions: dict[str, Session]) -> None:
+        """Nothing is under way: what was owed must have come, and from now on all routes are complete."""
+        for record in self.published.values():
+            for id, since in record.owed.items():
+                self.checked += 1
+                if not self._is_excused(record, self.subscriptions[id], since):
+                    identity = record.publication.identity
+                    where = f"{record.client} at {record.home}"
+                    client = self.subscriptions[id].client
+                    homes = list(self.homes[client])
+                    raise Violation(
+                        f"{client} (homes {homes}) never got {identity}, published "
+                        f"at {record.at / 1e9:.9f} s by {where}, for {id}",
+                        identity,
+                        id,
+                    )
+        now = self.world.now
+        for promise in (*self.subscriptions.values(), *self.advertisements.values()):
+            if promise.ended:
+                continue
+            if promise.asks:
+                raise Violation(f"{promise.client} was never told that {promise.id} is ready")
+            promise.asked = now
+        for client, session in sessions.items():
+            self.homes[client] = {}
+            self.lives_at(client, session)
+            if session.home is not None and session.home.link.dropped:
+                raise Violation(f"{client} dropped its own publications")
+        self.published.clear()
+        self._excuses.clear()
+        self._disturbed.clear()
+        self._dropped.clear()
+        self.settled_at = now
+
+    def _is_excused(self, record: Published, promise: Promise, since: int) -> bool:
+        if promise.ended or self._disturbed.get((promise.client, ""), -1) >= since:
+            return True
+        for home, last in self.homes[promise.client].items():
+            if last >= since or home == self._home_now(promise.client):
+                path = self.tree.path(record.home, home)
+                elements = [(broker, "") for broker in path]
+                steps = list(zip(path, [*path[1:], promise.client], strict=True))
+                elements += [pair(*step) for step in steps]
+                elements.append(pair(record.client, record.home))
+                if any(self._disturbed.get(element, -1) >= since for element in elements):
+                    return True
+                if any(self._dropped.get(step, -1) >= record.at for step in steps):
+                    return True
+        return self._disturbed.get((record.client, ""), -1) >= since
+
+    def _home_now(self, client: str) -> str:
+        session = self.world.hosts[client].machine
+        return session.home.broker if isinstance(session, Session) and session.home else ""
+
+
+def check_memory(host: Host, broker: Broker) -> None:
+    """A broker stays within its memory."""
+    if memory_used(broker) > host.resources.memory_bytes:
+        raise Violation(f"{broker.name} uses {memory_used(broker)} bytes of memory")

@@ -1,0 +1,205 @@
+"""The simulated network: connections with latency and bandwidth, and all that can go wrong with them.
+
+Between two hosts there is a `Wire` (latency, bandwidth, whether it is cut); connections run over it. Each
+direction of a connection is first in, first out. When a wire is cut its connections break: what was under way is
+lost and both ends hear of it, each in its own time; dialling fails until it is mended. A connection that is
+silenced (half-open) swallows everything and tells nobody: only heartbeats find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from runnel.broker.events import Connected, Disconnected, Event, FramesArrived
+
+if TYPE_CHECKING:
+    from runnel.sim.world import Host
+
+SECOND = 1_000_000_000
+MILLISECOND = 1_000_000
+_SPLIT_ONE_IN = 32  # so many chunks arrive in two pieces
+
+
+class Wire:
+    """What lies between two hosts."""
+
+    __slots__ = ("bytes_per_second", "cut", "extra_ns", "latency_ns")
+
+    def __init__(self, latency_ns: int, bytes_per_second: int) -> None:
+        self.latency_ns = latency_ns
+        self.bytes_per_second = bytes_per_second
+        self.cut = 0  # by so many faults
+        self.extra_ns = 0  # a delay spike
+
+
+class Connection:
+    """Two ends over one wire."""
+
+    __slots__ = ("broken", "ends", "wire")
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.broken = False  # swallows everything
+        self.ends: list[End] = []
+
+
+class End:
+    """One end: its host, and the direction that leads away from it."""
+
+    __slots__ = ("connection", "free_at", "host", "id", "incarnation", "last_at", "open", "peer")
+
+    def __init__(self, id: int, host: Host, connection: Connection) -> None:
+        self.id = id
+        self.host = host
+        self.incarnation = host.incarnation
+        self.connection = connection
+        self.open = True
+        self.free_at = 0  # when the bytes written so far have left
+        self.last_at = 0  # when they arrive
+        self.peer: End
+
+
+class Network:
+    """All wires and connections. `at` schedules, `arrive` hands an event to a host."""
+
+    def __init__(
+        self,
+        random: Random,
+        now: Callable[[], int],
+        at: Callable[..., None],
+        arrive: Callable[[Host, int, Event], None],
+    ) -> None:
+        self._random = random
+        self._now = now
+        self._at = at
+        self._arrive = arrive
+        self._wires: dict[tuple[str, str], Wire] = {}
+        self._ends: dict[int, End] = {}
+        self._last_id = 0
+        self.latency_ns_max = 20 * MILLISECOND
+        self.bytes_per_second = 0
+
+    def wire(self, one: str, other: str) -> Wire:
+        """What lies between two hosts, drawn when first asked for."""
+        key = (one, other) if one < other else (other, one)
+        wire = self._wires.get(key)
+        if wire is None:
+            latency = self._random.randrange(MILLISECOND // 10, self.latency_ns_max)
+            wire = self._wires[key] = Wire(latency, self.bytes_per_second)
+        return wire
+
+    def connections(self, one: str, other: str) -> list[Connection]:
+        """The open connections between two hosts."""
+        return [
+            end.connection
+            for end in list(self._ends.values())
+            if end.host.name == one and end.peer.host.name == other
+        ]
+
+    # -- what hosts do --------------------------------------------------------------------------------
+
+    def dial(self, host: Host, peer: Host | None, name: str) -> None:
+        """Open a connection, or fail after a while."""
+        wire = self.wire(host.name, name)
+        delay = wire.latency_ns + wire.extra_ns
+        self._at(self._now() + delay, self._dialled, host, host.incarnation, peer, name)
+
+    def _dialled(self, host: Host, incarnation: int, peer: Host | None, name: str) -> None:
+        wire = self.wire(host.name, name)
+        delay = wire.latency_ns + wire.extra_ns
+        if wire.cut or peer is None or peer.machine is None or host.incarnation != incarnation:
+            failed = Disconnected(0, name)
+            self._at(self._now() + delay, self._arrive, host, incarnation, failed)
+            return
+        connection = Connection(wire)
+        near, far = (self._new_end(side, connection) for side in (host, peer))
+        connection.ends = [near, far]
+        near.peer, far.peer = far, near
+        far.last_at = self._now() + delay
+        self._arrive(peer, peer.incarnation, Connected(far.id))
+        self._at(far.last_at, self._open, near, name)
+
+    def _new_end(self, host: Host, connection: Connection) -> End:
+        self._last_id += 1
+        end = self._ends[self._last_id] = End(self._last_id, host, connection)
+        return end
+
+    def _open(self, near: End, name: str) -> None:
+        if near.connection.broken or not near.open:
+            near.open = False
+            self._ends.pop(near.id, None)
+            self._arrive(near.host, near.incarnation, Disconnected(0, name))
+        else:
+            self._arrive(near.host, near.incarnation, Connected(near.id, name))
+
+    def send(self, conn: int, frames: list[bytes], not_before: int) -> None:
+        """Write frames to a connection, which may be gone."""
+        end = self._ends.get(conn)
+        if end is None or not end.open or end.connection.broken:
+            return
+        chunk = frames[0] if len(frames) == 1 else b"".join(frames)
+        at = self._arrival(end, len(chunk), not_before)
+        if len(chunk) > 1 and not self._random.randrange(_SPLIT_ONE_IN):
+            cut = self._random.randrange(1, len(chunk))
+            self._at(at, self._bytes_arrive, end.peer, chunk[:cut])
+            end.last_at = at = at + 1
+            chunk = chunk[cut:]
+        self._at(at, self._bytes_arrive, end.peer, chunk)
+
+    def _arrival(self, end: End, size: int, not_before: int) -> int:
+        wire = end.connection.wire
+        begin = max(not_before, end.free_at)
+        rate = wire.bytes_per_second
+        end.free_at = begin + (size * SECOND // rate if rate else 0)
+        end.last_at = max(end.last_at, end.free_at + wire.latency_ns + wire.extra_ns)
+        return end.last_at
+
+    def _bytes_arrive(self, end: End, chunk: bytes) -> None:
+        if end.open and not end.connection.broken:
+            self._arrive(end.host, end.incarnation, FramesArrived(end.id, chunk))
+
+    def close(self, conn: int, not_before: int) -> None:
+        """Close one end; the other hears of it after what was written before."""
+        end = self._ends.pop(conn, None)
+        if end is None or not end.open:
+            return
+        end.open = False
+        if not end.connection.broken:
+            self._at(self._arrival(end, 0, not_before), self._hang_up, end.peer)
+
+    def _hang_up(self, end: End) -> None:
+        if end.open:
+            end.open = False
+            self._ends.pop(end.id, None)
+            self._arrive(end.host, end.incarnation, Disconnected(end.id))
+
+    # -- what goes wrong ------------------------------------------------------------------------------
+
+    def break_connections(self, one: str, other: str) -> int:
+        """Break what runs between two hosts: what is under way is lost, each end hears of it later."""
+        connections = self.connections(one, other)
+        for connection in connections:
+            connection.broken = True
+            for end in connection.ends:
+                delay = self._random.randrange(2 * connection.wire.latency_ns)
+                self._at(self._now() + delay, self._hang_up, end)
+        return len(connections)
+
+    def silence(self, one: str, other: str) -> int:
+        """Make what runs between two hosts half-open."""
+        connections = self.connections(one, other)
+        for connection in connections:
+            connection.broken = True
+        return len(connections)
+
+    def host_died(self, host: Host) -> None:
+        """The connections of a host that crashed break; the operating system tells the peers."""
+        for end in list(self._ends.values()):
+            if end.host is host:
+                end.connection.broken = True
+                end.open = False
+                del self._ends[end.id]
+                delay = self._random.randrange(2 * end.connection.wire.latency_ns)
+                self._at(self._now() + delay, self._hang_up, end.peer)

@@ -1,0 +1,172 @@
+"""Carrying out a plan: rounds of churn under faults, then healing, rest and convergence; at last all leave.
+
+    start ─▶ rest ─▶ ( churn and faults ─▶ heal ─▶ rest ─▶ all ready, all publish ─▶ rest )ⁿ ─▶ all leave ─▶ rest
+
+While faults strike, the checkers see to safety; at rest they demand that what was owed has come, that routing is
+what the model computes from scratch, and in the end that nothing is left over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+
+from runnel.broker.broker import Broker
+from runnel.broker.ids import IdSource
+from runnel.broker.invariants import check_broker
+from runnel.errors import BugError
+from runnel.routing.tree import TreeRouting
+from runnel.sim.campaign import HEARTBEAT_NS, RESUME_TIMEOUT_NS, Operation, Plan, Round
+from runnel.sim.checkers import Checker, Violation, check_memory
+from runnel.sim.clients import Clients
+from runnel.sim.faults import Faults
+from runnel.sim.probes import Probes
+from runnel.sim.rest import check_empty, check_routing, unrest
+from runnel.sim.world import Host, World
+
+REST_TIMEOUT_NS = 60_000_000_000
+STEP_NS = 50_000_000
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a run."""
+
+    seed: int
+    violation: str = ""
+    about: tuple[object, ...] = ()
+    log_hash: str = ""
+    fired: Counter[str] = field(default_factory=Counter)
+    seen: Counter[str] = field(default_factory=Counter)
+    checked: int = 0
+    handlings: int = 0
+    events: int = 0
+    virtual_ns: int = 0
+
+
+class Run:
+    """One plan in one world."""
+
+    def __init__(self, plan: Plan, *, tell_stories: bool = False) -> None:
+        self.plan = plan
+        self.tree = plan.tree
+        self.checker = Checker(self.tree, RESUME_TIMEOUT_NS)
+        self.world = World(plan.seed, self.checker)
+        self.checker.world = self.world
+        self.clients = Clients(self.world, self.checker, plan)
+        self.faults = Faults(self.world, self.checker, self._start_broker)
+        self._tell_stories = tell_stories
+        self._incarnations = 1 << 20
+        self._random = Random(plan.seed)
+        self._dials: dict[str, list[str]] = {broker: [] for broker in plan.brokers}
+        for one, other in plan.edges:
+            self._dials[one].append(other)
+
+    def go(self) -> Outcome:
+        """Carry the plan out; what is found does not escape, it is in the outcome."""
+        outcome = Outcome(self.plan.seed)
+        try:
+            self._go()
+        except Violation as violation:
+            outcome.violation, outcome.about = str(violation), violation.about
+        except BugError as bug:
+            outcome.violation = f"{type(bug).__name__}: {bug}"
+        self._report(outcome)
+        return outcome
+
+    def _go(self) -> None:
+        network, settings = self.world.network, self.plan.settings
+        network.latency_ns_max = settings.latency_ns_max
+        network.bytes_per_second = settings.bytes_per_second
+        for name in self.plan.brokers:
+            self.checker.excuse(name)
+            self._start_broker(self.world.host(name, settings.resources))
+        self._rest()
+        for round in self.plan.rounds:
+            self._churn(round)
+            self._rest()
+            self._converge()
+        self.clients.close_all()
+        self._rest()
+        check_empty(self.world, self.tree)
+
+    def _start_broker(self, host: Host) -> None:
+        self._incarnations += 1
+        settings = self.plan.settings
+        config = settings.broker(
+            host.name, tuple(self._dials[host.name]), tell_stories=self._tell_stories
+        )
+        broker = Broker(
+            config,
+            self._incarnations,
+            self.world.matcher,
+            lambda tables: TreeRouting(settings.tree, tables),
+            [Probes(3 * HEARTBEAT_NS // 2)],
+        )
+        self.world.start(host, broker)
+
+    def _churn(self, round: Round) -> None:
+        begin = self.world.now
+        for operation in round.operations:
+            self.world.at(begin + operation.at, self.clients.do, operation)
+        for fault in round.faults:
+            self.world.at(begin + fault.at, self.faults.strike, fault)
+        last = max((fault.at + fault.length_ns for fault in round.faults), default=0)
+        self.world.run(begin + max(round.length_ns, last) + 1)
+
+    def _rest(self) -> None:
+        """Wait until nothing is under way, then check what must hold."""
+        deadline = self.world.now + REST_TIMEOUT_NS
+        sessions = self.clients.sessions
+        while why := unrest(self.world, self.tree, sessions):
+            if self.world.now > deadline:
+                raise Violation(f"does not come to rest: {why}")
+            self.world.run(self.world.now + STEP_NS)
+            self._check_brokers()
+        self.checker.at_rest(sessions)
+        check_routing(self.world, self.checker, sessions, self._random)
+
+    def _check_brokers(self) -> None:
+        for host in self.world.hosts.values():
+            if isinstance(host.machine, Broker):
+                check_broker(host.machine)
+                check_memory(host, host.machine)
+
+    def _converge(self) -> None:
+        """Everybody asks for readiness; when all are ready, all publish; all of it must arrive."""
+        self.clients.ask_ready_all()
+        self._rest()
+        self.clients.publish_all(self._random)
+        self._rest()
+
+    def _report(self, outcome: Outcome) -> None:
+        outcome.log_hash = self.world.log_hash
+        outcome.fired = self.faults.fired
+        outcome.seen = self.checker.seen
+        outcome.checked = self.checker.checked
+        outcome.events = self.world.events
+        outcome.virtual_ns = self.world.now
+        outcome.handlings = self.world.handlings + sum(
+            broker.meter.publications_in + broker.meter.control_in for broker in self.world.brokers
+        )
+
+    def story(self, about: tuple[object, ...]) -> list[str]:
+        """What all brokers know about some ids, in the order it happened."""
+        lines = [
+            line
+            for broker in self.world.brokers
+            if broker.story is not None
+            for id in about
+            for line in broker.story.of(id)
+        ]
+        lines.sort(key=lambda line: line.at)
+        return [str(line) for line in lines]
+
+
+def simulate(plan: Plan, *, tell_stories: bool = False) -> Outcome:
+    """Run a plan."""
+    return Run(plan, tell_stories=tell_stories).go()
+
+
+__all__ = ["IdSource", "Operation", "Outcome", "Run", "simulate"]

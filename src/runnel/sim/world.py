@@ -1,0 +1,229 @@
+"""The world: a clock, a heap, hosts, a network. One seed gives one history, whatever the hash seed.
+
+Time is integer nanoseconds; what happens at the same time happens in the order it was scheduled. A host runs a
+broker or a session, the very code that ships, and the world is its driver: it brings events and carries out effects.
+Everything that is delivered, and everything that applications are told, goes into the log hash.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from hashlib import blake2b
+from random import Random
+from typing import Any, Protocol
+
+from runnel.broker.broker import Broker
+from runnel.broker.effects import Close, Connect, Effect, SendMany, SetTimer
+from runnel.broker.events import Event, FramesArrived, TimerFired
+from runnel.client.effects import SessionEffect
+from runnel.client.session import Session
+from runnel.sim.matcher import SharedMatcher
+from runnel.sim.network import Network
+from runnel.sim.resources import Resources
+
+
+class Watcher(Protocol):
+    """Who looks on: the checkers."""
+
+    def told(self, host: Host, effect: Any) -> None:
+        """A broker traced, or a session told its application, something."""
+        ...
+
+    def handled(self, host: Host, broker: Broker) -> None:
+        """A broker took in an event."""
+        ...
+
+
+class Host:
+    """Where a broker or a session runs; `machine` is None while it does not."""
+
+    __slots__ = (
+        "busy_until",
+        "inbox",
+        "incarnation",
+        "machine",
+        "name",
+        "out_free_at",
+        "reads",
+        "resources",
+        "timers",
+        "waking",
+    )
+
+    def __init__(self, name: str, resources: Resources) -> None:
+        self.name = name
+        self.resources = resources
+        self.machine: Broker | Session | None = None
+        self.incarnation = 0
+        self.timers: dict[str, int] = {}
+        self.inbox: deque[Event] = deque()
+        self.reads = True  # a slow consumer does not
+        self.busy_until = 0
+        self.out_free_at = 0
+        self.waking = False
+
+    def stop(self) -> None:
+        """Whatever ran here is gone, with all it had under way."""
+        self.machine = None
+        self.incarnation += 1
+        self.timers.clear()
+        self.inbox.clear()
+        self.reads, self.waking = True, False
+        self.busy_until = self.out_free_at = 0
+
+
+class World:
+    """Everything there is."""
+
+    def __init__(self, seed: int, watcher: Watcher | None = None) -> None:
+        self.now = 0
+        self.random = Random(seed)
+        self.hosts: dict[str, Host] = {}
+        self.matcher = SharedMatcher()
+        self.network = Network(self.random, lambda: self.now, self.at, self._arrive)
+        self.watcher = watcher
+        self.on_step: Callable[[int, str, Event], None] | None = None
+        self.events = 0
+        self.handlings = 0  # frames that brokers took in, by machines that have stopped
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._sequence = 0
+        self._log = blake2b(digest_size=16)
+
+    # -- time -----------------------------------------------------------------------------------------
+
+    def at(self, when: int, do: Callable[..., None], *arguments: Any) -> None:
+        """Do something at a time."""
+        self._sequence += 1
+        heapq.heappush(self._heap, (when, self._sequence, do, arguments))
+
+    def run(self, until: int) -> None:
+        """Let everything happen up to a time."""
+        heap = self._heap
+        while heap and heap[0][0] <= until:
+            self.now, _, do, arguments = heapq.heappop(heap)
+            do(*arguments)
+        self.now = until
+
+    @property
+    def log_hash(self) -> str:
+        """A digest of all that has happened."""
+        return self._log.hexdigest()
+
+    def log(self, text: str) -> None:
+        """Make something part of the history."""
+        self._log.update(text.encode())
+
+    # -- hosts ----------------------------------------------------------------------------------------
+
+    def host(self, name: str, resources: Resources | None = None) -> Host:
+        """The host of this name, made when first asked for."""
+        host = self.hosts.get(name)
+        if host is None:
+            host = self.hosts[name] = Host(name, resources or Resources())
+        return host
+
+    def start(self, host: Host, machine: Broker | Session) -> None:
+        """Run something on a host that runs nothing."""
+        host.machine = machine
+        if isinstance(machine, Broker):
+            self.perform(host, machine.start(self.now))
+
+    def crash(self, host: Host) -> None:
+        """Stop what runs on a host, without a word to anybody."""
+        machine = host.machine
+        if isinstance(machine, Broker):
+            self.handlings += machine.meter.publications_in + machine.meter.control_in
+            for id in machine.tables.prt:
+                self.matcher.remove(id)
+        host.stop()
+        self.network.host_died(host)
+
+    @property
+    def brokers(self) -> list[Broker]:
+        """The brokers that run."""
+        return [h.machine for h in self.hosts.values() if isinstance(h.machine, Broker)]
+
+    def flush(self, host: Host) -> None:
+        """Carry out what calls to a session want done."""
+        if isinstance(host.machine, Session):
+            self.perform(host, host.machine.flush(self.now))
+
+    def read_again(self, host: Host) -> None:
+        """A slow consumer wakes up."""
+        host.reads = True
+        self._drain(host, host.incarnation)
+
+    # -- events and effects ---------------------------------------------------------------------------
+
+    def _arrive(self, host: Host, incarnation: int, event: Event) -> None:
+        if host.incarnation != incarnation or host.machine is None:
+            return
+        if host.inbox or not host.reads or host.busy_until > self.now:
+            host.inbox.append(event)
+            self._wake_later(host)
+        else:
+            self._handle(host, event)
+
+    def _wake_later(self, host: Host) -> None:
+        if host.reads and not host.waking:
+            host.waking = True
+            self.at(max(host.busy_until, self.now), self._drain, host, host.incarnation)
+
+    def _drain(self, host: Host, incarnation: int) -> None:
+        if host.incarnation != incarnation:
+            return
+        host.waking = False
+        while host.inbox and host.reads and host.busy_until <= self.now:
+            self._handle(host, host.inbox.popleft())
+        if host.inbox:
+            self._wake_later(host)
+
+    def _timer(self, host: Host, incarnation: int, timer: str, at: int) -> None:
+        if host.incarnation == incarnation and host.timers.get(timer) == at:
+            self._handle(host, TimerFired(timer))
+
+    def _handle(self, host: Host, event: Event) -> None:
+        machine = host.machine
+        if machine is None:
+            return
+        self.events += 1
+        if type(event) is FramesArrived:
+            self._log.update(f"{self.now} {host.name} {event.conn} ".encode() + event.chunk)
+        else:
+            self._log.update(f"{self.now} {host.name} {event!r}".encode())
+        if self.on_step is not None:
+            self.on_step(self.now, host.name, event)
+        if isinstance(machine, Broker):
+            before = machine.meter.publications_in
+            effects: list[Any] = machine.handle(event, self.now)
+            taken = machine.meter.publications_in - before
+            if taken:
+                cost = host.resources.matching_ns(taken, len(machine.tables.prt))
+                host.busy_until = self.now + cost
+            if self.watcher is not None:
+                self.watcher.handled(host, machine)
+        else:
+            effects = machine.handle(event, self.now)
+        self.perform(host, effects)
+
+    def perform(self, host: Host, effects: list[Effect] | list[SessionEffect]) -> None:
+        """Carry out what a broker or a session wants done."""
+        for effect in effects:
+            match effect:
+                case SendMany(conn=conn, frames=frames):
+                    begin = max(self.now, host.busy_until, host.out_free_at)
+                    host.out_free_at = begin + host.resources.sending_ns(sum(map(len, frames)))
+                    self.network.send(conn, frames, host.out_free_at)
+                case SetTimer(timer=timer, at=at):
+                    host.timers[timer] = at
+                    self.at(at, self._timer, host, host.incarnation, timer, at)
+                case Close(conn=conn):
+                    self.network.close(conn, max(self.now, host.out_free_at))
+                case Connect(peer=peer):
+                    self.network.dial(host, self.hosts.get(peer), peer)
+                case _:
+                    self._log.update(f"{self.now} {host.name} {effect!r}".encode())
+                    if self.watcher is not None:
+                        self.watcher.told(host, effect)
