@@ -16,6 +16,7 @@ from runnel.broker.broker import Broker, BrokerConfig
 from runnel.broker.effects import Close, Connect, SendMany, SetTimer, Trace
 from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
 from runnel.broker.ids import IdSource
+from runnel.broker.invariants import check_broker
 from runnel.broker.module import Module
 from runnel.broker.tables import OwnMatcher
 from runnel.client.effects import Deliver, SessionEffect
@@ -212,6 +213,8 @@ class Network:
     # -- inside ---------------------------------------------------------------------------------------
 
     def _carry_out(self, name: str, effects: list[SessionEffect]) -> None:
+        if isinstance(self.nodes[name], Broker):
+            check_broker(self.nodes[name])
         for effect in effects:
             match effect:
                 case SendMany(conn=conn, frames=frames):

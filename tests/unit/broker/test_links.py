@@ -25,7 +25,9 @@ class Pair:
     """Two ends of one link, A dialling B, and a wire between them that can be cut."""
 
     def __init__(self, **config: int) -> None:
-        self.config = LinkConfig(**{"heartbeat_ns": BEAT, "resume_timeout_ns": 10 * BEAT, **config})
+        self.config = LinkConfig(
+            **{"heartbeat_ns": BEAT, "resume_timeout_ns": 10 * BEAT, "ack_every": 1, **config}
+        )
         self.a = self.new_end("b", 100)
         self.b = self.new_end("a", 200)
         self.tokens = 300
@@ -70,7 +72,8 @@ class Pair:
         source: Link, target: Link, now: int = 0, *, lose_after: int | None = None
     ) -> list[Frame]:
         """Take what one end wants to write and bring it to the other, or the first so many frames of it."""
-        frames = Decoder().feed(b"".join(source.take(now)))[:lose_after]
+        taken = source.take(now)[:lose_after]
+        frames = Decoder().feed(b"".join(taken))
         for frame in frames:
             if isinstance(frame, Publication):
                 target.data.received += 1
@@ -79,7 +82,7 @@ class Pair:
             else:
                 target.count(frame)
         if frames:
-            target.heard(now)
+            target.heard(sum(map(len, taken)), now)
         return frames
 
 
@@ -254,6 +257,18 @@ def test_a_message_takes_the_lane_of_its_kind(pair: Pair) -> None:
     assert (len(pair.a.data.waiting), len(pair.a.monitor.waiting)) == (1, 2)
 
 
+@pytest.mark.parametrize("bytes_max", [1_000, 100_000])
+def test_a_run_of_publications_is_the_same_as_one_after_the_other(bytes_max: int) -> None:
+    pair = Pair(queue_bytes_max=bytes_max)
+    frames = [publication(counter, 100) for counter in range(1, 21)]
+    for frame in frames:
+        pair.a.send(frame)
+    pair.b.send_publications(frames)
+    assert list(pair.a.data.waiting) == list(pair.b.data.waiting)
+    assert pair.a.waiting_bytes == pair.b.waiting_bytes
+    assert pair.a.dropped == pair.b.dropped
+
+
 def test_the_oldest_publications_are_dropped_and_counted_control_never() -> None:
     size = len(publication(1, 100))
     pair = Pair(queue_bytes_max=4 * size)
@@ -320,6 +335,29 @@ def test_counted_frames_are_acknowledged_once_and_acknowledgements_never(pair: P
     assert pair.carry(pair.b, pair.a) == []
 
 
+def test_several_frames_are_acknowledged_at_once_and_the_rest_at_the_next_tick() -> None:
+    pair = Pair(ack_every=4)
+    pair.shake_hands()
+    for counter in range(1, 7):
+        pair.a.send(publication(counter))
+        pair.carry(pair.a, pair.b)
+        assert len(acks(pair.carry(pair.b, pair.a))) == (counter == 4)
+    pair.b.heartbeat(1)
+    assert acks(pair.carry(pair.b, pair.a)) == [Ack(6, 0, 0, False)]
+    pair.b.heartbeat(2)
+    assert pair.carry(pair.b, pair.a) == [], "nothing new, and a sign of life was given"
+
+
+def test_few_but_large_frames_are_acknowledged_before_the_window_is_full() -> None:
+    pair = Pair(ack_every=1_000, window_bytes=1_000)
+    pair.shake_hands()
+    for counter in range(1, 31):
+        pair.a.send(publication(counter, 100))
+        pair.carry(pair.a, pair.b)
+        pair.carry(pair.b, pair.a)
+    assert pair.b.data.received == 30, "it never came to a stop"
+
+
 def test_an_acknowledgement_is_cumulative_and_an_old_one_harmless(pair: Pair) -> None:
     for counter in range(1, 4):
         pair.a.send(publication(counter))
@@ -353,7 +391,7 @@ def test_no_heartbeat_on_a_link_that_is_down(pair: Pair) -> None:
 def test_silence_is_more_than_three_heartbeats(pair: Pair) -> None:
     assert not pair.a.has_been_silent(3 * BEAT)
     assert pair.a.has_been_silent(3 * BEAT + 1)
-    pair.a.heard(2 * BEAT)
+    pair.a.heard(0, 2 * BEAT)
     assert not pair.a.has_been_silent(5 * BEAT)
 
 
@@ -369,6 +407,7 @@ def test_a_link_with_something_to_write_is_in_the_outbox() -> None:
     link = Link("b", "broker", 0, 1, LinkConfig(), 0, outbox)
     for act in (
         lambda: link.send(publication(1)),
+        lambda: link.send_publications([publication(2), publication(3)]),
         lambda: link.acknowledge(Ack(0, 0, 0, False)),
         link.owe_ack,
     ):
