@@ -264,7 +264,7 @@ class Broker:
 
     # -- handshake ------------------------------------------------------------------------------------
 
-    def _hello(self, conn: int, frame: Any) -> Link:
+    def _hello(self, conn: int, frame: Any) -> Link | None:
         if not isinstance(frame, Hello):
             raise PeerError("the first frame of a connection must be Hello")
         dialled = self._dialled.pop(conn, None)
@@ -273,6 +273,10 @@ class Broker:
         link = self.links.get(frame.name)
         if link is not None and link.kind != frame.kind:
             raise PeerError(f"{frame.name} is a {link.kind} here, not a {frame.kind}")
+        if dialled is not None and frame.peer_token and not (link and link.fits(frame)):
+            # The peer resumed what was given up here while it answered: dial again, for a fresh start.
+            self._close(conn, "the run of the link that the peer resumed is over")
+            return None
         if link is None:
             link = self._new_link(frame.name, frame.kind)
         if link.conn:

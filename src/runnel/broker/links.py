@@ -137,6 +137,7 @@ class Link:
             lane.unacknowledged.clear()
         self.waiting_bytes += self.flying_bytes
         self.flying_bytes = 0
+        self._drop_oldest_publications()  # what was under way may be too much on top of what waits
 
     def up(self, conn: int, now: int) -> None:
         """The handshake is through."""

@@ -34,6 +34,11 @@ class Home:
     )  # came by a new path, before the old is dry
     held_bytes: int = 0
 
+    @property
+    def asked_ready(self) -> dict[int, int]:
+        """The barriers under way that the application asked for; the others are a move's own."""
+        return {token: what for token, what in self.waits.items() if what > 0}
+
     def forget_run(self) -> int:
         """A new run of the link: nothing of the old one counts. The publications left in doubt."""
         in_doubt = len(self.outstanding)

@@ -13,6 +13,7 @@ what is to be done and what the application is to be told. Promises:
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -112,13 +113,13 @@ class Session:
 
     def connect(self, broker: str, now: int) -> None:
         """Live at this broker from now on. An earlier home is given up; what it had is set up anew here."""
-        asked: dict[int, int] = {}
-        for home in self._homes():
+        left = list(self._homes())
+        for home in left:
             self._leave(home)
-            asked |= home.waits
         self.move, self.next = Move.STEADY, None
         self.home = self._new_home(broker, now)
-        self.home.waits = asked  # asked for again once the new home is up
+        for home in left:
+            self.home.waits |= home.asked_ready  # asked for again once the new home is up
         self._tick(now)
 
     def move_to(self, broker: str, now: int) -> None:
@@ -195,9 +196,12 @@ class Session:
 
     def ready(self, id: int) -> None:
         """Ask for `Ready(id)`: the routes of a subscription or advertisement are complete."""
-        home = self._publishing_home()
+        home = self.next if self.move is Move.DRYING else self.home
         if home is None or not home.registered:
             raise InputError("not connected yet: ask when the home is up")
+        self._ask_ready(home, id)
+
+    def _ask_ready(self, home: Home, id: int) -> None:
         about = "subscription" if id in self.subscriptions else "advertisement"
         selection = (
             self.subscriptions[id] if id in self.subscriptions else self.publishers[id].selection
@@ -263,7 +267,7 @@ class Session:
             case Ack():
                 home.link.credit = frame.credit
                 home.link.acknowledge(frame)
-                self._confirm(home)
+                self._acknowledged(home)
             case Fence():
                 self._fence(home, frame.token, now)
             case Missed():
@@ -289,13 +293,15 @@ class Session:
         if wanted_by:
             self._effects.append(Deliver(publication, wanted_by))
 
-    def _confirm(self, home: Home) -> None:
-        confirmed = 0
-        while home.outstanding and home.outstanding[0] <= home.link.data.acknowledged:
+    def _acknowledged(self, home: Home) -> None:
+        received = home.link.data.acknowledged
+        self._confirm(home, bisect_right(home.outstanding, received))
+
+    def _confirm(self, home: Home, count: int) -> None:
+        for _ in range(count):
             home.outstanding.popleft()
-            confirmed += 1
-        if confirmed:
-            self._effects.append(Confirmed(confirmed))
+        if count:
+            self._effects.append(Confirmed(count))
 
     def _fence(self, home: Home, token: int, now: int) -> None:
         what = home.waits.pop(token, None)
@@ -306,6 +312,7 @@ class Session:
             else:
                 self._arrive()
         elif what == DRY and home is self.home and self.move is Move.DRYING:
+            self._confirm(home, len(home.outstanding))  # all were published before the barrier
             self._arrive()
         elif what is not None and what > 0:
             self._effects.append(Ready(what))
@@ -318,6 +325,7 @@ class Session:
         assert old is not None and new is not None
         self.home, self.next, self.move = new, None, Move.STEADY
         self._leave(old)
+        self._ask_again(new, old.asked_ready)
         for publication in new.held:
             self._deliver(publication)
         new.held, new.held_bytes = [], 0
@@ -334,8 +342,14 @@ class Session:
         home.waits[token] = what
         self._send(home, Barrier(token, raw_selection(EVERYTHING), "advertisement"))
 
-    def _publishing_home(self) -> Home | None:
-        return self.next if self.move is Move.DRYING else self.home
+    def _ask_again(self, home: Home, waits: dict[int, int]) -> None:
+        """Whoever waits for readiness still does, though what was asked is gone."""
+        if not home.registered:
+            home.waits |= waits
+            return
+        for id in waits.values():
+            if id in self.subscriptions or id in self.publishers:
+                self._ask_ready(home, id)
 
     # -- connections ----------------------------------------------------------------------------------
 
@@ -386,7 +400,7 @@ class Session:
                 self._effects.append(Unconfirmed(in_doubt))
         else:
             home.link.resume(frame)
-            self._confirm(home)
+            self._acknowledged(home)
         home.link.up(home.conn, now)
         if fresh:
             self._register(home)
@@ -395,19 +409,17 @@ class Session:
     def _register(self, home: Home) -> None:
         """Tell a broker that does not know us everything."""
         home.registered = True
-        waits, home.waits = home.waits, {}
+        waits, home.waits = home.asked_ready, {}
         for id in self.publishers:
             self._register_publisher(home, id)
         for id in self.subscriptions:
             self._register_subscription(home, id)
-        for what in dict.fromkeys(waits.values()):
-            if what == DRY:  # nothing can come by an old path that is gone
-                self._arrive()
-            elif what in self.subscriptions or what in self.publishers:
-                self.ready(what)
+        self._ask_again(home, waits)
         if home is self.next:
             self.move = Move.JOINING
             self._ask(home, JOINED)
+        elif self.move is Move.DRYING:  # nothing can come by an old path that is gone
+            self._arrive()
 
     def _register_subscription(self, home: Home, id: int) -> None:
         home.subscriptions[id] = self._ids.next()

@@ -9,13 +9,13 @@ disorder, a link that starts fresh for no reason, a broker that accuses another.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
 from runnel.broker.broker import EXPIRED, OVERFLOW, Broker
 from runnel.broker.effects import Trace
-from runnel.client.effects import Deliver, HomeUp, MissedSome, Moved, Ready
+from runnel.client.effects import Confirmed, Deliver, HomeUp, MissedSome, Ready, Unconfirmed
 from runnel.client.home import Home
 from runnel.client.session import Session
 from runnel.sim.model import Tree, Want
@@ -88,6 +88,7 @@ class Checker:
         self._dropped: dict[tuple[str, str], int] = {}  # from, to → the latest
         self._been_up: dict[Home, None] = {}
         self._numbers: dict[int, int] = {}
+        self._unconfirmed: dict[str, deque[Published]] = {}
 
     # -- what applications do -------------------------------------------------------------------------
 
@@ -122,6 +123,7 @@ class Checker:
         if made.identity in self.published:
             raise Violation(f"{made.identity} was published twice", made.identity)
         self.published[made.identity] = record
+        self._unconfirmed.setdefault(client, deque()).append(record)
         if advertisement.asked >= 0:
             for promise in self.subscriptions.values():
                 if not promise.ended and promise.asked >= 0 and promise.want.matches(values):
@@ -162,8 +164,11 @@ class Checker:
                 self._home_up(host, broker, fresh)
             case MissedSome(count=count):
                 self.missed += count
-            case Moved():
-                pass
+            case Confirmed(count=count):
+                self._taken(host.name, count)
+            case Unconfirmed(count=count):
+                for record in self._taken(host.name, count):
+                    record.owed.clear()
             case Trace(kind="link-up", data=data):
                 self.seen["fresh" if data["fresh"] else "resumed"] += 1
                 if data["fresh"]:
@@ -202,6 +207,13 @@ class Checker:
         if late and not self._is_excused(record, promise, self.settled_at):
             raise Violation(f"{client} got {identity} for {id} after a later one", identity, id)
         promise.heard_of[record.publisher] = record.number
+
+    def _taken(self, client: str, count: int) -> list[Published]:
+        """What became of so many publications of a client, oldest first, was told."""
+        waiting = self._unconfirmed.get(client, deque())
+        if count > len(waiting):
+            raise Violation(f"{client} was told about {count} publications, it had {len(waiting)}")
+        return [waiting.popleft() for _ in range(count)]
 
     def _ready(self, id: int) -> None:
         promise = self.promise(id)
@@ -283,6 +295,9 @@ class Checker:
             self.lives_at(client, session)
             if session.home is not None and session.home.link.dropped:
                 raise Violation(f"{client} dropped its own publications")
+        for client, waiting in self._unconfirmed.items():
+            if waiting:
+                raise Violation(f"{client} was never told about {len(waiting)} publications")
         self.published.clear()
         self._excuses.clear()
         self._disturbed.clear()
