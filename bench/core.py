@@ -1,0 +1,147 @@
+"""What the broker core costs, and what the simulator can carry: `make bench-core`.
+
+Every measurement runs in a fresh process, one after the other. What the figures mean:
+
+door          CPU per publication through `Broker.handle`, from bytes to bytes: 12 attributes, 10,000
+              subscriptions, one local match, one forward; in chunks of so many publications, the
+              acknowledgements of the peers included; `clients`: how many share the local matches
+part          the parts of it, each timed by itself: reading frames, reading attributes too, finding the next hops,
+              making the frame to forward, queueing on two links
+handlings     messages that brokers of a simulated world take in per second of CPU; publishers send one at
+              a time, or ten
+memory        what a simulated world takes in which every broker holds every subscription
+build         how long a world takes from nothing until every subscription is ready: a tree of brokers, 100
+              publishers, subscriptions as in balance §6.2
+
+    make bench-core                            everything (a few minutes)
+    make bench-core ARGS='--only door'         one figure; also --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import subprocess
+import sys
+from typing import Any
+
+from core_door import door_rows, part_rows
+from core_world import build_rows, handling_rows, memory_rows
+from harness import Row, Target, finish, machine, print_table
+from runnel.matching import engine_note, make_engine
+
+GIB = 1 << 30
+CASES: dict[str, list[list[Any]]] = {
+    "door": [
+        *([engine, chunk, 1] for engine in ("compiled", "index") for chunk in (1, 10, 100)),
+        ["compiled", 100, 100],
+    ],
+    "part": [["compiled"], ["index"]],
+    "handlings": [[1], [10]],
+    "memory": [[120, 20_000]],
+    "build": [[1_000, 22_500]],
+}
+COLUMNS = {
+    "door": ("engine", "chunk", "clients", "subscriptions", "us_per_publication", "spread"),
+    "part": ("engine", "part", "us_per_publication", "spread"),
+    "handlings": ("burst", "brokers", "subscriptions", "handlings_per_s", "spread"),
+    "memory": ("brokers", "subscriptions", "rows", "memory_gib", "bytes_per_row", "build_s"),
+    "build": ("brokers", "subscriptions", "rows", "build_s", "messages", "memory_gib"),
+}
+
+
+def target_of(row: Row) -> Target | None:
+    """What is asked of a row."""
+    match row:
+        case {"figure": "door", "engine": "compiled", "chunk": 100, "clients": 1}:
+            return Target("us_per_publication", 4, at_most=True)
+        case {"figure": "handlings"}:
+            return Target("handlings_per_s", 80_000)
+        case {"figure": "memory"}:
+            return Target("memory_gib", 4, at_most=True)
+        case {"figure": "build"}:
+            return Target("build_s", 60, at_most=True)
+    return None
+
+
+def measure_case(figure: str, arguments: list[Any], quick: bool) -> list[Row]:
+    """One measurement, in this process."""
+    measures: dict[str, Any] = {
+        "door": door_rows,
+        "part": part_rows,
+        "handlings": handling_rows,
+        "memory": memory_rows,
+        "build": build_rows,
+    }
+    gc.collect()
+    gc.freeze()
+    rows: list[Row] = measures[figure](*arguments, quick)
+    return rows
+
+
+def in_child(figure: str, arguments: list[Any], quick: bool) -> list[Row]:
+    """One measurement in a fresh process, which prints its rows as JSON."""
+    command = [sys.executable, __file__, "--child", json.dumps([figure, arguments])]
+    command += ["--quick"] if quick else []
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    rows: list[Row] = json.loads(done.stdout.splitlines()[-1])
+    return rows
+
+
+def judged(row: Row) -> Row:
+    """Say in the row what was asked of it, and whether it came out."""
+    target = target_of(row)
+    if target is None:
+        return row
+    return row | {"target": target.bound, "met": target.met(row)}
+
+
+def print_report(rows: list[Row]) -> None:
+    """One table per figure, the target beside what it is asked of."""
+    for figure, columns in COLUMNS.items():
+        found = [row for row in rows if row["figure"] == figure]
+        if found:
+            asked = [
+                row
+                | (
+                    {"asked": f"{row['target']:,}", "": "met" if row["met"] else "MISSED"}
+                    if "met" in row
+                    else {}
+                )
+                for row in found
+            ]
+            print_table(f"core: {figure}", [*columns, "asked", ""], asked)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure the broker core and the simulator.")
+    parser.add_argument("--only", action="append", choices=tuple(CASES), help="this figure")
+    parser.add_argument("--quick", action="store_true", help="small and short: does it work?")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure every case, print the tables, then the JSON line."""
+    arguments = parse_arguments()
+    if arguments.child:
+        figure, parameters = json.loads(arguments.child)
+        print(json.dumps(measure_case(figure, parameters, arguments.quick)))
+        return
+    about = machine() | {"engine": engine_note()}
+    has_compiled = make_engine().name == "compiled"
+    rows: list[Row] = []
+    for figure in arguments.only or CASES:
+        for parameters in CASES[figure]:
+            if parameters[0] == "compiled" and not has_compiled:
+                continue
+            print(f"{figure} {parameters} ...", file=sys.stderr, flush=True)
+            rows += [judged(row) for row in in_child(figure, parameters, arguments.quick)]
+    print_report(rows)
+    print(f"machine: {about}")
+    finish("core", rows, about | {"load_average_after": machine()["load_average"]})
+
+
+if __name__ == "__main__":
+    main()
