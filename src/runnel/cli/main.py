@@ -8,6 +8,7 @@ import sys
 import click
 
 from runnel.cli.match import match
+from runnel.cli.simulate import simulate
 from runnel.cli.stocks import stocks
 from runnel.errors import InputError
 from runnel.matching import engine_note
@@ -52,4 +53,5 @@ def main() -> None:
 
 
 main.add_command(match)
+main.add_command(simulate)
 main.add_command(stocks)

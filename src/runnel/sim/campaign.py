@@ -20,13 +20,14 @@ HEARTBEAT_NS = 200 * MILLISECOND
 RESUME_TIMEOUT_NS = 1_500 * MILLISECOND
 
 OPERATIONS = {
-    "publish": 40,
+    "publish": 34,
+    "stream": 10,
     "subscribe": 14,
     "unsubscribe": 7,
     "advertise": 6,
     "unadvertise": 2,
     "ready": 6,
-    "move": 6,
+    "move": 9,
     "reconnect": 2,
     "close": 2,
     "open": 6,
@@ -155,11 +156,11 @@ def draw_settings(random: Random) -> Settings:
         covering=random.random() < 0.6,
         advertisements=random.random() < 0.8,
         window_bytes=random.choice((300, 1_000, 5_000, 1 << 20)),
-        queue_bytes_max=random.choice((20_000, 1 << 26, 1 << 26)),
-        client_queue_bytes_max=random.choice((2_000, 4_000, 1 << 23)),
+        queue_bytes_max=random.choice((6_000, 20_000, 1 << 26, 1 << 26)),
+        client_queue_bytes_max=random.choice((1_000, 3_000, 1 << 23)),
         credit_max=random.choice((4, 16, 1_024)),
         latency_ns_max=random.choice((1, 20, 80)) * MILLISECOND,
-        bytes_per_second=random.choice((0, 0, 30_000, 300_000)),
+        bytes_per_second=random.choice((0, 0, 10_000, 100_000)),
         resources=resources,
     )
 
@@ -181,9 +182,7 @@ def draw_round(random: Random, clients: list[str], first: bool) -> Round:
         at = random.randrange(length)
         operations.append(Operation(at, random.choice(clients), kind, random.getrandbits(48)))
     operations.sort(key=lambda operation: operation.at)
-    faults = [
-        draw_fault(random, length) for _ in range(random.choice((0, 1, 2, 3, 4, 6)))
-    ]
+    faults = [draw_fault(random, length) for _ in range(random.choice((0, 1, 2, 3, 4, 6)))]
     return Round(length, tuple(operations), tuple(faults))
 
 

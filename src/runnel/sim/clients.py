@@ -118,6 +118,22 @@ class Clients:
         for _ in range(random.choice((1, 1, 2, 5, 12))):
             self._publish_one(name, session, id, random)
 
+    def _stream(self, name: str, session: Session, random: Random) -> None:
+        """Publish one by one for a while, as publishers do."""
+        if session.publishers:
+            id = random.choice(list(session.publishers))
+            gap = random.choice((1, 4, 15)) * 1_000_000
+            self._go_on(name, session, id, random, gap, random.choice((10, 40)))
+
+    def _go_on(
+        self, name: str, session: Session, id: int, random: Random, gap: int, left: int
+    ) -> None:
+        if left and id in session.publishers and self.sessions.get(name) is session:
+            self._publish_one(name, session, id, random)
+            self._done(name, session)
+            at = self._world.now + gap
+            self._world.at(at, self._go_on, name, session, id, random, gap, left - 1)
+
     def _publish_one(self, name: str, session: Session, id: int, random: Random) -> None:
         values = self._checker.advertisements[id].want.draw(random)
         home = session.next if session.move is Move.DRYING else session.home

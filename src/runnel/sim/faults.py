@@ -1,11 +1,11 @@
 """Faults: what can go wrong in a world, each counted when it really did.
 
-    cut         a connection breaks and comes back soon: the link resumes, nothing is lost
-    reset       a cut that lasts longer than a link is kept: routes are purged and exchanged again
-    half-open   bytes vanish and nobody is told: heartbeats must find out
-    crash       a broker loses everything and starts anew, empty
-    slow        a client stops reading: its queue fills up to the cap, the oldest go, counted
-    delay       messages take much longer for a while
+cut         a connection breaks and comes back soon: the link resumes, nothing is lost
+reset       a cut that lasts longer than a link is kept: routes are purged and exchanged again
+half-open   bytes vanish and nobody is told: heartbeats must find out
+crash       a broker loses everything and starts anew, empty
+slow        a client stops reading: its queue fills up to the cap, the oldest go, counted
+delay       messages take much longer for a while
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from runnel.sim.world import Host, World
 class Faults:
     """Brings faults about and ends them."""
 
-    def __init__(
-        self, world: World, checker: Checker, restart: Callable[[Host], None]
-    ) -> None:
+    def __init__(self, world: World, checker: Checker, restart: Callable[[Host], None]) -> None:
         self._world = world
         self._checker = checker
         self._restart = restart
@@ -80,7 +78,8 @@ class Faults:
             return
         self._checker.excuse(one, other)
         wire.cut += 1
-        world.at(world.now + length_ns, self._mend, one, other)
+        again = random.choice((0, 0, 1, 2, 2, 3, 4))
+        world.at(world.now + length_ns, self._mend, one, other, again)
         act = world.network.silence if kind == "half-open" else world.network.break_connections
         if act(one, other):
             self.fired[kind] += 1
@@ -97,5 +96,7 @@ class Faults:
     def _undelay(self, one: str, other: str, length_ns: int) -> None:
         self._world.network.wire(one, other).extra_ns -= length_ns
 
-    def _mend(self, one: str, other: str) -> None:
-        self._world.network.wire(one, other).cut -= 1
+    def _mend(self, one: str, other: str, breaks_after: int) -> None:
+        wire = self._world.network.wire(one, other)
+        wire.cut -= 1
+        wire.breaks_after = breaks_after

@@ -189,9 +189,7 @@ def expected_tables(
         if not by_advertisement:
             reached = dict.fromkeys(tree.brokers)
         else:
-            targets = dict.fromkeys(
-                a.home for a in advertisements if a.want.intersects(entry.want)
-            )
+            targets = dict.fromkeys(a.home for a in advertisements if a.want.intersects(entry.want))
             for target in targets:
                 reached.update(dict.fromkeys(tree.path(entry.home, target)))
         for broker in reached:

@@ -25,13 +25,17 @@ _SPLIT_ONE_IN = 32  # so many chunks arrive in two pieces
 class Wire:
     """What lies between two hosts."""
 
-    __slots__ = ("bytes_per_second", "cut", "extra_ns", "latency_ns")
+    __slots__ = ("breaks_after", "bytes_per_second", "cut", "ends", "extra_ns", "latency_ns")
 
-    def __init__(self, latency_ns: int, bytes_per_second: int) -> None:
+    def __init__(self, ends: tuple[str, str], latency_ns: int, bytes_per_second: int) -> None:
+        self.ends = ends
         self.latency_ns = latency_ns
         self.bytes_per_second = bytes_per_second
         self.cut = 0  # by so many faults
         self.extra_ns = 0  # a delay spike
+        self.breaks_after = (
+            0  # breaks once more, after so many chunks: in the middle of a handshake
+        )
 
 
 class Connection:
@@ -87,7 +91,7 @@ class Network:
         wire = self._wires.get(key)
         if wire is None:
             latency = self._random.randrange(MILLISECOND // 10, self.latency_ns_max)
-            wire = self._wires[key] = Wire(latency, self.bytes_per_second)
+            wire = self._wires[key] = Wire(key, latency, self.bytes_per_second)
         return wire
 
     def connections(self, one: str, other: str) -> list[Connection]:
@@ -147,6 +151,11 @@ class Network:
             end.last_at = at = at + 1
             chunk = chunk[cut:]
         self._at(at, self._bytes_arrive, end.peer, chunk)
+        wire = end.connection.wire
+        if wire.breaks_after:
+            wire.breaks_after -= 1
+            if not wire.breaks_after:
+                self._at(self._now(), self.break_connections, *wire.ends)
 
     def _arrival(self, end: End, size: int, not_before: int) -> int:
         wire = end.connection.wire

@@ -62,9 +62,7 @@ def _link_unrest(link: Link) -> str:
     return "has drops to tell" if link.dropped_untold and link.kind == "client" else ""
 
 
-def entries(
-    checker: Checker, sessions: dict[str, Session]
-) -> tuple[list[Entry], list[Entry]]:
+def entries(checker: Checker, sessions: dict[str, Session]) -> tuple[list[Entry], list[Entry]]:
     """The advertisements and subscriptions that are live, under the ids that brokers know them by."""
     advertisements, subscriptions = [], []
     for client, session in sessions.items():

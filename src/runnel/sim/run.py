@@ -8,16 +8,15 @@ what the model computes from scratch, and in the end that nothing is left over.
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
 from runnel.broker.broker import Broker
-from runnel.broker.ids import IdSource
 from runnel.broker.invariants import check_broker
-from runnel.errors import BugError
 from runnel.routing.tree import TreeRouting
-from runnel.sim.campaign import HEARTBEAT_NS, RESUME_TIMEOUT_NS, Operation, Plan, Round
+from runnel.sim.campaign import HEARTBEAT_NS, RESUME_TIMEOUT_NS, Plan, Round
 from runnel.sim.checkers import Checker, Violation, check_memory
 from runnel.sim.clients import Clients
 from runnel.sim.faults import Faults
@@ -70,8 +69,9 @@ class Run:
             self._go()
         except Violation as violation:
             outcome.violation, outcome.about = str(violation), violation.about
-        except BugError as bug:
-            outcome.violation = f"{type(bug).__name__}: {bug}"
+        except Exception as bug:  # whatever it is, it is found, and other seeds go on
+            where = traceback.extract_tb(bug.__traceback__)[-1]
+            outcome.violation = f"{type(bug).__name__} in {where.name}, line {where.lineno}: {bug}"
         self._report(outcome)
         return outcome
 
@@ -167,6 +167,3 @@ class Run:
 def simulate(plan: Plan, *, tell_stories: bool = False) -> Outcome:
     """Run a plan."""
     return Run(plan, tell_stories=tell_stories).go()
-
-
-__all__ = ["IdSource", "Operation", "Outcome", "Run", "simulate"]

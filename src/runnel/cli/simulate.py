@@ -1,0 +1,140 @@
+"""`runnel simulate`: many seeds to find out whether the core holds, or one seed step by step to see why not."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from runnel.broker.events import Event, FramesArrived
+from runnel.sim.campaign import Plan, draw_plan
+from runnel.sim.run import Run
+from runnel.sim.shrink import shrink
+from runnel.sim.summary import Summary, outcomes
+from runnel.wire import Ack, Decoder, Hello, Publication
+
+_STORY_LINES_MAX = 60
+
+
+@click.command()
+@click.option("--seeds", type=click.IntRange(1), help="Run so many seeds.")
+@click.option("--first", default=1, show_default=True, help="The first of them.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes.")
+@click.option("--json", "as_json", is_flag=True, help="Report as one JSON object, for programs.")
+@click.option("--seed", type=int, help="Run one seed, and tell its story if it fails.")
+@click.option("--steps", is_flag=True, help="With --seed: print everything that happens.")
+@click.option("--shrink/--no-shrink", "shrinks", default=True, help="Look for a smaller failure.")
+def simulate(
+    seeds: int | None,
+    first: int,
+    jobs: int,
+    as_json: bool,
+    seed: int | None,
+    steps: bool,
+    shrinks: bool,
+) -> None:
+    """Run worlds of brokers and clients, full of faults, and check everything they do.
+
+    \b
+    Examples:
+      runnel simulate --seeds 100              the first hundred seeds
+      runnel simulate --seed 42 --steps        one of them, step by step
+    """
+    if seed is not None:
+        sys.exit(_replay(draw_plan(seed), steps=steps, shrinks=shrinks))
+    began = time.monotonic()
+    summary = _run_many(range(first, first + (seeds or 100)), jobs, quiet=as_json)
+    seconds = time.monotonic() - began
+    if as_json:
+        click.echo(json.dumps(summary.as_dict(seconds)))
+    else:
+        click.echo(summary.line(seconds))
+        for outcome in summary.failed:
+            click.echo(f"seed {outcome.seed}: {outcome.violation}")
+        if summary.failed:
+            _replay(draw_plan(summary.failed[0].seed), steps=False, shrinks=shrinks)
+    sys.exit(1 if summary.failed else 0)
+
+
+def _run_many(seeds: range, jobs: int, *, quiet: bool) -> Summary:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    summary = Summary()
+    with Progress(
+        *columns,
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    ) as progress:
+        task = progress.add_task("seeds", total=len(seeds))
+        for outcome in outcomes(seeds, jobs):
+            summary.add(outcome)
+            progress.update(task, advance=1, description=f"seeds ({len(summary.failed)} failed)")
+    return summary
+
+
+def _replay(plan: Plan, *, steps: bool, shrinks: bool) -> int:
+    """Run one plan with stories; the exit code."""
+    outcome = _run_with_story(plan, steps=steps)
+    if not outcome:
+        return 0
+    if shrinks:
+        smaller = shrink(plan)
+        click.echo(f"\nshrunk from {plan.size} operations and faults to {smaller.size}:")
+        for number, round in enumerate(smaller.rounds):
+            for item in (*round.faults, *round.operations):
+                click.echo(f"  round {number + 1}: {item}")
+        _run_with_story(smaller, steps=False)
+    return 1
+
+
+def _run_with_story(plan: Plan, *, steps: bool) -> str:
+    run = Run(plan, tell_stories=True)
+    if steps:
+        run.world.on_step = _print_step
+    outcome = run.go()
+    settings = plan.settings
+    click.echo(
+        f"seed {plan.seed}: {len(plan.brokers)} brokers, "
+        f"covering {'on' if settings.covering else 'off'}, "
+        f"advertisements {'on' if settings.advertisements else 'off'}, "
+        f"{outcome.events:,} events in {outcome.virtual_ns / 1e9:.1f} s of its time, "
+        f"log {outcome.log_hash}"
+    )
+    click.echo(f"  {outcome.violation or 'clean'}")
+    for line in run.story(outcome.about)[-_STORY_LINES_MAX:]:
+        click.echo(f"  {line}")
+    return outcome.violation
+
+
+def _print_step(now: int, where: str, event: Event) -> None:
+    what = _describe(event.chunk) if isinstance(event, FramesArrived) else str(event)
+    if what:
+        click.echo(f"{now / 1e9:14.9f} s  {where:<8} {what}")
+
+
+def _describe(chunk: bytes) -> str:
+    """The frames of a chunk that begins with one; acknowledgements are left out."""
+    try:
+        frames = Decoder().feed(chunk)
+    except Exception:  # a piece from the middle of a frame
+        return f"{len(chunk)} bytes of a frame"
+    told = []
+    for frame in frames:
+        if isinstance(frame, Publication):
+            told.append(f"publication {frame.identity}")
+        elif not isinstance(frame, Ack):
+            told.append(str(frame) if isinstance(frame, Hello) else _short(frame))
+    return ", ".join(told)
+
+
+def _short(frame: object) -> str:
+    values = [
+        str(getattr(frame, name)) for name in ("id", "token", "count") if hasattr(frame, name)
+    ]
+    return f"{type(frame).__name__}({', '.join(values)})"

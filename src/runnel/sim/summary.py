@@ -1,0 +1,94 @@
+"""Many seeds: run them, on several processes if wanted, and add up what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from runnel.sim.campaign import FAULTS, draw_plan
+from runnel.sim.run import Outcome, simulate
+
+SEEDS_PER_TASK = 10
+
+
+def run_seed(seed: int) -> Outcome:
+    """Run one seed."""
+    return simulate(draw_plan(seed))
+
+
+def run_seeds(seeds: Iterable[int]) -> list[Outcome]:
+    """Run some seeds, one after the other."""
+    return [run_seed(seed) for seed in seeds]
+
+
+def outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
+    """Run many seeds; their outcomes in order."""
+    if jobs <= 1:
+        yield from map(run_seed, seeds)
+        return
+    tasks = [
+        seeds[start : start + SEEDS_PER_TASK] for start in range(0, len(seeds), SEEDS_PER_TASK)
+    ]
+    with ProcessPoolExecutor(jobs) as pool:
+        for some in pool.map(run_seeds, tasks):
+            yield from some
+
+
+@dataclass(slots=True)
+class Summary:
+    """What came of many runs."""
+
+    seeds: int = 0
+    fired: Counter[str] = field(default_factory=Counter)
+    seen: Counter[str] = field(default_factory=Counter)
+    checked: int = 0
+    handlings: int = 0
+    failed: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one more."""
+        self.seeds += 1
+        self.fired += outcome.fired
+        self.seen += outcome.seen
+        self.checked += outcome.checked
+        self.handlings += outcome.handlings
+        if outcome.violation:
+            self.failed.append(outcome)
+
+    def as_dict(self, seconds: float) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "seeds": self.seeds,
+            "failed": [{"seed": o.seed, "violation": o.violation} for o in self.failed],
+            "seeds_per_s": round(self.seeds / seconds, 2),
+            "handlings_per_s": round(self.handlings / seconds),
+            "messages_checked": self.checked,
+            "faults_fired": {kind: self.fired[kind] for kind in FAULTS},
+            "links": dict(sorted(self.seen.items())),
+        }
+
+    def line(self, seconds: float) -> str:
+        """For people.
+
+        >>> Summary(seeds=3, checked=5).line(2.0).startswith("3 seeds clean, 1.5 seeds/s")
+        True
+        """
+        state = f"{len(self.failed)} FAILED" if self.failed else "clean"
+        faults = ", ".join(f"{kind} {self.fired[kind]:,}" for kind in FAULTS)
+        return (
+            f"{self.seeds:,} seeds {state}, {self.seeds / seconds:.1f} seeds/s, "
+            f"{self.checked:,} messages checked, {self.handlings / seconds:,.0f} handlings/s; "
+            f"faults fired: {faults}"
+        )
+
+
+def summarise(found: Iterable[Outcome], note: Callable[[Outcome], None]) -> Summary:
+    """Add up outcomes, telling of each as it comes."""
+    summary = Summary()
+    for outcome in found:
+        summary.add(outcome)
+        note(outcome)
+    return summary

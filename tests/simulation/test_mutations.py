@@ -1,0 +1,18 @@
+"""Every bug planted by hand is caught by the checkers within a bounded number of seeds."""
+
+import pytest
+
+from mutations import MUTATIONS
+from runnel.sim.summary import run_seed
+
+SEEDS_MAX = 300
+
+
+def test_there_are_enough() -> None:
+    assert len(MUTATIONS) >= 20
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTATIONS[name](monkeypatch.setattr)
+    assert any(run_seed(seed).violation for seed in range(1, SEEDS_MAX + 1)), "nobody noticed"
