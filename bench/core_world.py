@@ -29,7 +29,7 @@ QUOTES_PER_SYMBOL = 50
 class Stocks:
     """Brokers in a tree of fan-out 2, publishers of one symbol each, subscribers of one subscription each."""
 
-    def __init__(self, brokers: int, publishers: int, tree: TreeConfig, sessions: int) -> None:
+    def __init__(self, brokers: int, publishers: int, tree: TreeConfig) -> None:
         self.world = World(1)
         self.random = Random(1)
         self.names = [f"B{n}" for n in range(brokers)]
@@ -38,8 +38,6 @@ class Stocks:
             self.quotes.setdefault(str(quote["symbol"]), []).append(quote)
         self.publishers: list[tuple[Host, Session, int, list[Event]]] = []
         self._sessions = 0
-        self._sessions_max = sessions
-        self._subscribers: list[tuple[Host, Session]] = []
         for place, name in enumerate(self.names):
             dials = (self.names[(place - 1) // 2],) if place else ()
             config = BrokerConfig(name, dials)
@@ -75,15 +73,13 @@ class Stocks:
 
     def subscribe(self, count: int) -> None:
         """Connect subscribers and let their subscriptions find their way."""
-        while self._sessions < len(self.quotes) + min(count, self._sessions_max):
-            self._subscribers.append(self._session(f"s-{len(self._subscribers)}"))
+        homes = [self._session(f"s-{place}") for place in range(count)]
         self.run(SECOND)
         every = [quote for quotes in self.quotes.values() for quote in quotes]
         filters = [
             f for f in islice(balance_filters(every, 2 * count), 2 * count) if _on_a_symbol(f)
         ]
-        for place in range(count):
-            host, session = self._subscribers[place % len(self._subscribers)]
+        for place, (host, session) in enumerate(homes):
             session.subscribe(filters[place % len(filters)])
             self.world.flush(host)
         self.run(3 * SECOND)
@@ -107,7 +103,7 @@ def _on_a_symbol(selection: Selection) -> bool:
 
 def handling_rows(burst: int, quick: bool) -> list[Row]:
     """How many messages a second of CPU handles, all of the simulator's own work included."""
-    stocks = Stocks(10 if quick else 40, 4 if quick else 40, TreeConfig(), 10_000)
+    stocks = Stocks(10 if quick else 40, 4 if quick else 40, TreeConfig())
     stocks.publish_from_everywhere()
     stocks.subscribe(40 if quick else 400)
     gc.collect()
@@ -158,7 +154,7 @@ def build_rows(brokers: int, subscriptions: int, quick: bool) -> list[Row]:
 def _grown(brokers: int, publishers: int, subscriptions: int, tree: TreeConfig) -> Row:
     gc.collect()
     before, start = rss_bytes(), process_time()
-    stocks = Stocks(brokers, publishers, tree, 2_000)
+    stocks = Stocks(brokers, publishers, tree)
     stocks.publish_from_everywhere()
     stocks.subscribe(subscriptions)
     taken_s = process_time() - start
