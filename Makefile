@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.installed
 SOURCES := pyproject.toml setup.py $(wildcard native/* src/runnel/matching/*.pyx src/runnel/matching/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check clean
+.PHONY: help setup demo test test-mutations check clean
 
 help:           ## this list
 	@grep -hE "^[a-z%-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/^([a-z%-]+):[^#]*## */  make \1\t/" | expand -t 22
@@ -31,6 +31,9 @@ demo: setup     ## generate stock quotes and filters, and match them
 
 test: setup     ## all tests
 	$(BIN)/pytest -n 2 --dist worksteal tests
+
+test-mutations: setup ## plant bugs by hand and see that the simulator catches each
+	$(BIN)/pytest -n 2 tests/simulation/test_mutations.py
 
 check: setup    ## ruff, mypy --strict, import-linter, documentation examples
 	$(BIN)/ruff check .

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from runnel.broker.barriers import Barriers, Pending
+from runnel.broker.broker import Broker
 from runnel.broker.links import TAG_AT, Link
 from runnel.broker.tables import Tables
 from runnel.client.session import Move, Session
 from runnel.matching.covering import Covering
 from runnel.routing.tree import TreeRouting
-from runnel.wire import Barrier, Fence, Unsubscribe
+from runnel.wire import Barrier, Fence, Missed, Unsubscribe
 from runnel.wire.header import PUBLICATION_TAG
 from runnel.wire.registry import REGISTRY, Lane
 
@@ -125,6 +128,31 @@ def routes_are_dropped_like_publications(patch: Patch) -> None:
                 self.dropped_uncounted += 1
 
     patch(Link, "_drop_oldest_publications", drop)
+
+
+@mutation
+def a_slow_client_is_told_of_fewer_drops(patch: Patch) -> None:
+    patch(Broker, "_look_after_client", _look_after_client)
+
+
+def _look_after_client(self: Broker, link: Link) -> None:
+    if link.dropped_untold:
+        count = link.dropped_untold
+        link.send_message(Missed(count))  # which may itself push something out
+        link.dropped_untold = 0
+
+
+@mutation
+def the_dialler_accepts_a_run_that_it_gave_up(patch: Patch) -> None:
+    true = Broker._hello
+
+    def hello(self: Broker, conn: int, frame: Any) -> Any:
+        link = self.links.get(frame.name)
+        if conn in self._dialled and not (link and link.fits(frame)):
+            frame = msgspec.structs.replace(frame, peer_token=0)
+        return true(self, conn, frame)
+
+    patch(Broker, "_hello", hello)
 
 
 @mutation

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mutations import MUTATIONS
 from runnel.sim.summary import run_seed
+from simulation.mutations import MUTATIONS
 
 SEEDS_MAX = 300
 

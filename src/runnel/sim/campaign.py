@@ -30,6 +30,7 @@ OPERATIONS = {
     "move": 9,
     "reconnect": 2,
     "close": 2,
+    "die": 1,
     "open": 6,
 }
 FAULTS = ("cut", "reset", "half-open", "crash", "slow", "delay")

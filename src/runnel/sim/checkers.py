@@ -80,7 +80,7 @@ class Checker:
         self.homes: dict[str, dict[str, int]] = {}  # client → broker → when it last lived there
         self.checked = 0
         self.seen: Counter[str] = Counter()  # what links went through
-        self.missed = 0
+        self.missed: Counter[str] = Counter()  # what clients were told that they missed
         self.settled_at = 0
         self._resume_timeout_ns = resume_timeout_ns
         self._disturbed: dict[Element, int] = {}
@@ -88,6 +88,7 @@ class Checker:
         self._dropped: dict[tuple[str, str], int] = {}  # from, to → the latest
         self._been_up: dict[Home, None] = {}
         self._numbers: dict[int, int] = {}
+        self._wandered: dict[str, None] = {}
         self._unconfirmed: dict[str, deque[Published]] = {}
 
     # -- what applications do -------------------------------------------------------------------------
@@ -136,6 +137,20 @@ class Checker:
             if home is not None:
                 homes[home.broker] = self.world.now
 
+    def opened(self, client: str) -> None:
+        """A client begins."""
+        self._wandered.pop(client, None)
+        self.missed[client] = 0
+
+    def wanders(self, client: str) -> None:
+        """A client has, or had, more than one home: it may get doubles, and drop them."""
+        self._wandered[client] = None
+
+    def died(self, client: str) -> None:
+        """A client ended without a word: nobody knows what became of its last publications."""
+        for record in self._unconfirmed.pop(client, ()):
+            record.owed.clear()
+
     def disturb(self, one: str, other: str = "") -> None:
         """Something on the way was lost: a host's memory, or a run of a link."""
         self._disturbed[pair(one, other) if other else (one, "")] = self.world.now
@@ -163,7 +178,7 @@ class Checker:
             case HomeUp(broker=broker, fresh=fresh):
                 self._home_up(host, broker, fresh)
             case MissedSome(count=count):
-                self.missed += count
+                self.missed[host.name] += count
             case Confirmed(count=count):
                 self._taken(host.name, count)
             case Unconfirmed(count=count):
@@ -228,12 +243,12 @@ class Checker:
         if not fresh:
             return
         home = session.home if session.home and session.home.broker == broker else session.next
-        if home is None:
-            return  # left again at once
-        if home in self._been_up:
+        if home is None or home in self._been_up:  # None: a move found its old home without memory
             self.fresh_run_of(host.name)
+            self.wanders(host.name)
             self._link_lost(host.name, broker)
-        self._been_up[home] = None
+        if home is not None:
+            self._been_up[home] = None
 
     def fresh_run_of(self, client: str) -> None:
         """A client is set up anew: its publishers may be heard through an older path a while longer."""
@@ -293,8 +308,8 @@ class Checker:
         for client, session in sessions.items():
             self.homes[client] = {}
             self.lives_at(client, session)
-            if session.home is not None and session.home.link.dropped:
-                raise Violation(f"{client} dropped its own publications")
+            if session.home is not None:
+                self._check_one_home(client, session, session.home)
         for client, waiting in self._unconfirmed.items():
             if waiting:
                 raise Violation(f"{client} was never told about {len(waiting)} publications")
@@ -303,6 +318,19 @@ class Checker:
         self._disturbed.clear()
         self._dropped.clear()
         self.settled_at = now
+
+    def _check_one_home(self, client: str, session: Session, home: Home) -> None:
+        """A client that never changed its home got no doubles, and was told of every drop."""
+        if home.link.dropped:
+            raise Violation(f"{client} dropped its own publications")
+        if client in self._wandered:
+            return
+        if session.doubles:
+            raise Violation(f"{client} was sent {session.doubles} publications twice")
+        broker = self.world.hosts[home.broker].machine
+        assert isinstance(broker, Broker)
+        if broker.links[client].dropped != self.missed[client]:
+            raise Violation(f"{client} was told of {self.missed[client]} drops, there were others")
 
     def _is_excused(self, record: Published, promise: Promise, since: int) -> bool:
         if promise.ended or self._disturbed.get((promise.client, ""), -1) >= since:

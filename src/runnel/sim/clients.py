@@ -50,7 +50,8 @@ class Clients:
         if session is None or session.home is None:
             return
         getattr(self, f"_{operation.kind}")(name, session, random)
-        self._done(name, session)
+        if name in self.sessions:
+            self._done(name, session)
 
     def _done(self, name: str, session: Session) -> None:
         self._checker.lives_at(name, session)
@@ -68,6 +69,7 @@ class Clients:
         )
         session = Session(config, self._made, IdSource(self._made))
         self.sessions[name] = session
+        self._checker.opened(name)
         self._world.start(host, session)
         session.connect(random.choice(self._plan.brokers), self._world.now)
         self._done(name, session)
@@ -146,12 +148,22 @@ class Clients:
     def _move(self, name: str, session: Session, random: Random) -> None:
         broker = random.choice(self._plan.brokers)
         if session.move is Move.STEADY and session.home and session.home.broker != broker:
+            self._checker.wanders(name)
             session.move_to(broker, self._world.now)
 
     def _reconnect(self, name: str, session: Session, random: Random) -> None:
         self._checker.disturb(name)
         self._checker.fresh_run_of(name)
+        self._checker.wanders(name)
         session.connect(random.choice(self._plan.brokers), self._world.now)
+
+    def _die(self, name: str, session: Session, random: Random) -> None:
+        """End without a word; another session of this name may come."""
+        for id in (*session.subscriptions, *session.publishers):
+            self._checker.ended(id)
+        self._checker.died(name)
+        self._world.crash(self._world.hosts[name])
+        del self.sessions[name]
 
     def _close(self, name: str, session: Session, random: Random) -> None:
         for id in (*session.subscriptions, *session.publishers):
