@@ -9,6 +9,7 @@ happens here that a test did not ask for.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -212,7 +213,7 @@ class Network:
 
     # -- inside ---------------------------------------------------------------------------------------
 
-    def _carry_out(self, name: str, effects: list[SessionEffect]) -> None:
+    def _carry_out(self, name: str, effects: Sequence[SessionEffect]) -> None:
         if isinstance(self.nodes[name], Broker):
             check_broker(self.nodes[name])
         for effect in effects:
