@@ -202,8 +202,10 @@ class Link:
         if not self.established:
             return frames
         if self.waiting_bytes:
-            self._fill(self.monitor, frames)
-            self._fill(self.data, frames)
+            if self.monitor.waiting:
+                self._fill(self.monitor, frames)
+            if self.data.waiting:
+                self._fill(self.data, frames)
         if self.ack_due:
             self.ack_due = False
             frames.append(self._ack())

@@ -52,6 +52,7 @@ from runnel.wire import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    encode,
     make_publication,
     raw_selection,
 )
@@ -433,13 +434,15 @@ class Session:
         self._send(home, Advertise(home.advertisements[id], raw, publisher.name, self.config.ttl))
 
     def _leave(self, home: Home) -> None:
+        """Say farewell past the window: whatever could not be sent by now is given up."""
         if home.outstanding:
             self._effects.append(Unconfirmed(len(home.outstanding)))
         if home.link.established:
-            self._send(home, Bye("the client leaves"))
-            self._effects.append(SendMany(home.conn, home.link.take(home.link.heard_at)))
+            frames = home.link.take(home.link.heard_at)
+            self._effects.append(SendMany(home.conn, [*frames, encode(Bye("the client leaves"))]))
         if home.conn:
             self._effects.append(Close(home.conn, "the client leaves"))
+        home.conn = 0  # what still comes from there is not ours any more
 
     def _send(self, home: Home, message: Message) -> None:
         home.link.send_message(message)
@@ -453,6 +456,8 @@ class Session:
         """Show that we live, notice a silent broker, dial who is missing, end a move that does not come off."""
         if self.move is Move.JOINING and now - self._moving_since > self.config.move_timeout_ns:
             self._give_up_move()
+        if self.move is Move.DRYING and self.home is not None and self.home.link.is_expired(now):
+            self._arrive()  # the old home is gone for good: nothing more will come by its path
         for home in list(self._homes()):
             home.link.heartbeat(now)
             if home.conn and home.link.has_been_silent(now):

@@ -153,10 +153,18 @@ class TreeRouting:
         outbound = self._outbound[neighbour]
         if row.ttl == 0 or row.id in outbound.sent or row.id in outbound.kept_back:
             return
-        if self.config.covering and outbound.sent.is_covered(row.selection):
+        if self._is_covered(outbound, row):
             outbound.kept_back.add(row.id, row.selection)
         else:
             self._send(neighbour, row)
+
+    def _is_covered(self, outbound: Outbound, row: Subscription) -> bool:
+        """Whether one that was sent covers this one and reaches at least as far."""
+        return self.config.covering and any(
+            self.tables.prt[id].ttl >= row.ttl
+            for selection in outbound.sent.above(row.selection)
+            for id in outbound.sent.ids(selection)
+        )
 
     def _unwant(self, neighbour: Link, row: Subscription) -> None:
         """The neighbour need not any more: first what this subscription kept back, then its withdrawal."""
@@ -166,9 +174,10 @@ class TreeRouting:
         elif row.id in outbound.sent:
             outbound.sent.remove(row.id)
             for id in outbound.kept_back.covered_by(row.selection):
-                if not outbound.sent.is_covered(outbound.kept_back.selection(id)):
+                kept_back = self.tables.prt[id]
+                if not self._is_covered(outbound, kept_back):
                     outbound.kept_back.remove(id)
-                    self._send(neighbour, self.tables.prt[id])
+                    self._send(neighbour, kept_back)
             neighbour.send_message(Unsubscribe(row.id))
 
     def _send(self, neighbour: Link, row: Subscription) -> None:
