@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from runnel.broker.barriers import Barriers, Pending
 from runnel.broker.broker import Broker
 from runnel.broker.links import TAG_AT, Link
@@ -132,14 +130,12 @@ def routes_are_dropped_like_publications(patch: Patch) -> None:
 
 @mutation
 def a_slow_client_is_told_of_fewer_drops(patch: Patch) -> None:
-    patch(Broker, "_look_after_client", _look_after_client)
+    def look_after(self: Broker, link: Link) -> None:
+        if link.dropped_untold and not link.is_half_full:
+            link.send_message(Missed(1))
+            link.dropped_untold = 0
 
-
-def _look_after_client(self: Broker, link: Link) -> None:
-    if link.dropped_untold:
-        count = link.dropped_untold
-        link.send_message(Missed(count))  # which may itself push something out
-        link.dropped_untold = 0
+    patch(Broker, "_look_after_client", look_after)
 
 
 @mutation
@@ -147,9 +143,10 @@ def the_dialler_accepts_a_run_that_it_gave_up(patch: Patch) -> None:
     true = Broker._hello
 
     def hello(self: Broker, conn: int, frame: Any) -> Any:
-        link = self.links.get(frame.name)
-        if conn in self._dialled and not (link and link.fits(frame)):
-            frame = msgspec.structs.replace(frame, peer_token=0)
+        if conn in self._dialled and frame.name in self.links:
+            self._dialled[conn] = self.links[frame.name]
+        elif conn in self._dialled:
+            self._dialled[conn] = self._new_link(frame.name, "broker")
         return true(self, conn, frame)
 
     patch(Broker, "_hello", hello)
@@ -308,7 +305,13 @@ def a_new_publisher_gets_no_old_subscriptions(patch: Patch) -> None:
 
 @mutation
 def publications_go_back_to_where_they_came_from(patch: Patch) -> None:
-    patch(TreeRouting, "next_hops", lambda self, link, p: self.tables.hops(p))
+    true = TreeRouting.next_hops
+
+    def next_hops(self: TreeRouting, link: Link, publication: Any) -> list[int]:
+        back = publication.hops == 1  # only once, or nothing else would have room
+        return self.tables.hops(publication) if back else true(self, link, publication)
+
+    patch(TreeRouting, "next_hops", next_hops)
 
 
 @mutation

@@ -90,7 +90,7 @@ class Broker:
         self._tokens = incarnation << 20
         self._decoders: dict[int, Decoder] = {}
         self._link_of: dict[int, Link] = {}  # connection → link, once the peer said Hello
-        self._dialled: dict[int, str] = {}  # connection → neighbour, until it did
+        self._dialled: dict[int, Link] = {}  # connection → the link it was dialled for, until then
         self._dialling: dict[str, None] = {}
         self._outbox: dict[Link, None] = {}  # links with something to write
         self._silent: dict[int, int] = {}  # connections that have not said Hello, and since when
@@ -196,8 +196,7 @@ class Broker:
         if peer is None:
             return
         self._dialling.pop(peer, None)
-        self._dialled[conn] = peer
-        link = self.links.get(peer) or self._new_link(peer, "broker")
+        link = self._dialled[conn] = self.links.get(peer) or self._new_link(peer, "broker")
         self._effects.append(SendMany(conn, [link.hello("broker", self.name)]))
 
     def _disconnected(self, conn: int, peer: str | None) -> None:
@@ -268,14 +267,16 @@ class Broker:
         if not isinstance(frame, Hello):
             raise PeerError("the first frame of a connection must be Hello")
         dialled = self._dialled.pop(conn, None)
-        if dialled is not None and dialled != frame.name:
-            raise PeerError(f"dialled {dialled} but {frame.name} answered: check the addresses")
+        if dialled is not None and dialled.name != frame.name:
+            raise PeerError(
+                f"dialled {dialled.name} but {frame.name} answered: check the addresses"
+            )
         link = self.links.get(frame.name)
         if link is not None and link.kind != frame.kind:
             raise PeerError(f"{frame.name} is a {link.kind} here, not a {frame.kind}")
-        if dialled is not None and frame.peer_token and not (link and link.fits(frame)):
-            # The peer resumed what was given up here while it answered: dial again, for a fresh start.
-            self._close(conn, "the run of the link that the peer resumed is over")
+        if dialled is not None and dialled is not link:
+            # Given up while the peer answered, who now knows a run of the link that we do not: dial again.
+            self._close(conn, "the link was given up meanwhile")
             return None
         if link is None:
             link = self._new_link(frame.name, frame.kind)
@@ -349,7 +350,9 @@ class Broker:
                 self._close(conn, "no Hello within three heartbeats")
         for peer in self.config.dials:
             known = self.links.get(peer)
-            under_way = peer in self._dialling or peer in self._dialled.values()
+            under_way = peer in self._dialling or any(
+                link.name == peer for link in self._dialled.values()
+            )
             if not under_way and (known is None or not known.conn):
                 self._dialling[peer] = None
                 self._effects.append(Connect(peer))

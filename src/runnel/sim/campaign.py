@@ -6,7 +6,7 @@ its own choices are drawn from, so leaving one out does not change the others. `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from runnel.broker.broker import BrokerConfig
@@ -33,6 +33,7 @@ OPERATIONS = {
     "die": 1,
     "open": 6,
 }
+NARROW_OPERATIONS = OPERATIONS | {"stream": 40, "move": 25, "subscribe": 20, "unsubscribe": 20}
 FAULTS = ("cut", "reset", "half-open", "crash", "slow", "delay")
 
 
@@ -139,8 +140,26 @@ def draw_plan(seed: int) -> Plan:
         edges.append((brokers[n], other) if random.random() < 0.5 else (other, brokers[n]))
     settings = draw_settings(random)
     clients = [f"c{n}" for n in range(random.randint(2, 12))]
-    rounds = tuple(draw_round(random, clients, n == 0) for n in range(random.randint(1, 3)))
+    weights = OPERATIONS
+    if random.random() < 0.2:
+        settings, weights = narrowed(random, settings), NARROW_OPERATIONS
+    rounds = tuple(
+        draw_round(random, clients, weights, n == 0) for n in range(random.randint(1, 3))
+    )
     return Plan(seed, tuple(edges), brokers, settings, rounds)
+
+
+def narrowed(random: Random, settings: Settings) -> Settings:
+    """Long queues that nothing is dropped from, on slow wires: whoever overtakes is seen."""
+    return replace(
+        settings,
+        window_bytes=300,
+        queue_bytes_max=1 << 26,
+        client_queue_bytes_max=1 << 23,
+        credit_max=1_024,
+        bytes_per_second=random.choice((5_000, 20_000)),
+        resources=Resources(),
+    )
 
 
 def draw_settings(random: Random) -> Settings:
@@ -166,7 +185,9 @@ def draw_settings(random: Random) -> Settings:
     )
 
 
-def draw_round(random: Random, clients: list[str], first: bool) -> Round:
+def draw_round(
+    random: Random, clients: list[str], operation_weights: dict[str, int], first: bool
+) -> Round:
     """Operations of all kinds, and faults in most rounds."""
     length = random.randint(1_500, 4_000) * MILLISECOND
     operations = []
@@ -178,7 +199,7 @@ def draw_round(random: Random, clients: list[str], first: bool) -> Round:
                 if random.random() < 0.7:
                     at = random.randrange(length // 3)
                     operations.append(Operation(at, client, kind, random.getrandbits(48)))
-    kinds, weights = list(OPERATIONS), list(OPERATIONS.values())
+    kinds, weights = list(operation_weights), list(operation_weights.values())
     for kind in random.choices(kinds, weights, k=random.randint(20, 160)):
         at = random.randrange(length)
         operations.append(Operation(at, random.choice(clients), kind, random.getrandbits(48)))
@@ -188,11 +209,16 @@ def draw_round(random: Random, clients: list[str], first: bool) -> Round:
 
 
 def draw_fault(random: Random, length: int) -> Fault:
-    """A fault of any kind. A short cut ends well before a link is given up; a reset well after."""
+    """A fault of any kind. A cut ends well before a link is given up; a reset after, or just then."""
     kind = random.choice(FAULTS)
     shortest, longest = {
         "cut": (1, RESUME_TIMEOUT_NS // 3),
-        "reset": (RESUME_TIMEOUT_NS + 2 * HEARTBEAT_NS, 2 * RESUME_TIMEOUT_NS),
+        "reset": random.choice(
+            (
+                (RESUME_TIMEOUT_NS + 2 * HEARTBEAT_NS, 2 * RESUME_TIMEOUT_NS),
+                (RESUME_TIMEOUT_NS - HEARTBEAT_NS, RESUME_TIMEOUT_NS),  # in the nick of time
+            )
+        ),
         "half-open": (HEARTBEAT_NS, 2 * RESUME_TIMEOUT_NS),
         "crash": (1, 2 * RESUME_TIMEOUT_NS),
         "slow": (HEARTBEAT_NS, 5 * HEARTBEAT_NS // 2),
