@@ -1,0 +1,121 @@
+"""Moves and farewells that go wrong half-way: nothing lost, nothing out of order, nobody left waiting."""
+
+from __future__ import annotations
+
+from harness import SECOND, Network
+from runnel.broker.links import LinkConfig
+from runnel.client.effects import Moved, Ready, Unconfirmed
+from runnel.client.session import Move
+from runnel.language import parse
+
+
+def chain(*names: str) -> Network:
+    network = Network()
+    for name, dialled in reversed(list(zip(names, [*names[1:], ""], strict=True))):
+        network.broker(name, *([dialled] if dialled else []))
+    network.settle()
+    return network
+
+
+def test_a_move_given_up_in_the_middle_of_a_chunk_loses_nothing():
+    network = chain("B1", "B2", "B3")
+    publisher, id = network.publisher("p", "B1", "a > 0")
+    session = network.session("s", "B3", held_bytes_max=1_000)
+    session.subscribe(parse("a > 0"))
+    network.settle()
+    network.hold("B2", "B3")
+    session.move_to("B1", network.now)
+    network.settle()
+    for value in range(1, 21):
+        publisher.publish(id, {"a": value}, b"x" * 100)
+    network.settle()
+    network.release("B2", "B3")
+    network.advance(SECOND)
+    assert network.delivered("s") == list(range(1, 21))
+
+
+def test_a_subscription_covers_only_as_far_as_it_reaches():
+    network = chain("B1", "B2", "B3")
+    publisher, id = network.publisher("p", "B1", "a > 0")
+    near = network.session("near", "B3", ttl=1)
+    near.subscribe(parse("a > 0"))
+    network.settle()
+    network.subscriber("far", "B3", "a > 5")
+    publisher.publish(id, {"a": 9})
+    network.settle()
+    assert network.delivered("far") == [9]
+
+
+def test_a_publisher_moves_in_order_though_its_old_link_is_slow():
+    network = chain("B1", "B2", "B3")
+    publisher, id = network.publisher("p", "B1", "a > 0")
+    network.subscriber("s", "B2", "a > 0")
+    network.hold("p", "B1")
+    publisher.publish(id, {"a": 1})
+    network.settle()
+    publisher.move_to("B3", network.now)
+    network.settle()
+    sent = 1
+    if publisher.credit:
+        sent += 1
+        publisher.publish(id, {"a": sent})
+    network.settle()
+    network.release("p", "B1")
+    network.settle()
+    assert network.delivered("s") == list(range(1, sent + 1))
+
+
+def test_an_old_home_that_dies_for_good_does_not_hold_up_the_new_one():
+    network = chain("B1", "B2", "B3")
+    publisher, id = network.publisher("p", "B1", "a > 0")
+    session, _ = network.subscriber("s", "B3", "a > 0")
+    network.hold("B3", "s")
+    session.move_to("B1", network.now)
+    network.settle()
+    assert session.move is Move.DRYING
+    network.crash("B3")
+    network.settle()
+    for value in range(1, 4):
+        publisher.publish(id, {"a": value})
+    network.advance(60 * SECOND)
+    assert network.effects("s", Moved) == [Moved("B1")]
+    assert network.delivered("s") == [1, 2, 3]
+
+
+def test_a_farewell_passes_a_full_window():
+    network = chain("B")
+    session = network.session("p", "B", link=LinkConfig(window_bytes=200))
+    id = session.advertise("p", parse("a > 0"))
+    network.settle()
+    for value in range(1, 9):
+        session.publish(id, {"a": value}, b"x" * 100)
+    session.close()
+    network.settle()
+    assert "p" not in network.nodes["B"].links
+
+
+def test_who_waits_to_be_ready_still_does_at_another_broker():
+    network = chain("B1", "B2")
+    session, id = network.subscriber("s", "B1", "a > 0")
+    network.hold("s", "B1")
+    session.ready(id)
+    network.settle()
+    session.connect("B2", network.now)
+    network.settle()
+    network.advance(SECOND)
+    assert network.effects("s", Ready) == [Ready(id)]
+
+
+def test_a_move_leaves_no_publication_in_doubt():
+    network = Network()
+    network.broker("A")
+    network.broker("B")
+    network.settle()
+    publisher, id = network.publisher("p", "A", "a > 0")
+    network.hold("p", "A")
+    publisher.publish(id, {"a": 1})
+    publisher.move_to("B", network.now)
+    network.settle()
+    network.release("p", "A")
+    network.settle()
+    assert network.effects("p", Unconfirmed) == []
