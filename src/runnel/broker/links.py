@@ -84,9 +84,7 @@ class Link:
         self.sent_at = now
         self.congested = False  # the peer says that it is
         self.credit = 0  # publications the peer may have outstanding (we are the edge) or we may
-        self.dropped = 0  # publications dropped for want of room, ever
-        self.dropped_untold = 0  # … of which the peer has not been told
-        self.dropped_uncounted = 0  # … of which the broker's meter does not know
+        self.dropped_uncounted = 0  # publications dropped, of which the broker's meter does not know
         self.ack_due = False
         self._reset()
 
@@ -96,6 +94,8 @@ class Link:
         self.waiting_bytes = 0
         self.flying_bytes = 0  # sent and not acknowledged
         self._bytes_to_ack = 0
+        self.dropped = 0  # publications dropped for want of room in this run of the link
+        self.dropped_untold = 0  # … of which the peer has not been told
         self._acked_to_peer = 0  # frames of the peer, both lanes, that we have acknowledged
 
     # -- handshake ------------------------------------------------------------------------------------
