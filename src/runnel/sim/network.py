@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
+SEGMENT_BYTES = 1_400  # what arrives at once, so that a long write is heard of all along
 _SPLIT_ONE_IN = 32  # so many chunks arrive in two pieces
 
 
@@ -144,6 +145,15 @@ class Network:
         if end is None or not end.open or end.connection.broken:
             return
         chunk = frames[0] if len(frames) == 1 else b"".join(frames)
+        for start in range(0, len(chunk), SEGMENT_BYTES):
+            self._send_segment(end, chunk[start : start + SEGMENT_BYTES], not_before)
+        wire = end.connection.wire
+        if wire.breaks_after:
+            wire.breaks_after -= 1
+            if not wire.breaks_after:
+                self._at(self._now(), self.break_connections, *wire.ends)
+
+    def _send_segment(self, end: End, chunk: bytes, not_before: int) -> None:
         at = self._arrival(end, len(chunk), not_before)
         if len(chunk) > 1 and not self._random.randrange(_SPLIT_ONE_IN):
             cut = self._random.randrange(1, len(chunk))
@@ -151,11 +161,6 @@ class Network:
             end.last_at = at = at + 1
             chunk = chunk[cut:]
         self._at(at, self._bytes_arrive, end.peer, chunk)
-        wire = end.connection.wire
-        if wire.breaks_after:
-            wire.breaks_after -= 1
-            if not wire.breaks_after:
-                self._at(self._now(), self.break_connections, *wire.ends)
 
     def _arrival(self, end: End, size: int, not_before: int) -> int:
         wire = end.connection.wire
