@@ -15,7 +15,7 @@ from typing import Any
 
 from runnel.broker.broker import EXPIRED, OVERFLOW, Broker
 from runnel.broker.effects import Trace
-from runnel.client.effects import Confirmed, Deliver, HomeUp, MissedSome, Ready, Unconfirmed
+from runnel.client.effects import Confirmed, Deliver, HomeUp, MissedSome, Moved, Ready, Unconfirmed
 from runnel.client.home import Home
 from runnel.client.session import Session
 from runnel.sim.model import Tree, Want
@@ -179,6 +179,8 @@ class Checker:
                 self._home_up(host, broker, fresh)
             case MissedSome(count=count):
                 self.missed[host.name] += count
+            case Moved(broker=broker):
+                self._moved(host.name, broker)
             case Confirmed(count=count):
                 self._taken(host.name, count)
             case Unconfirmed(count=count):
@@ -252,6 +254,13 @@ class Checker:
             self._link_lost(host.name, broker)
         if home is not None:
             self._been_up[home] = None
+
+    def _moved(self, client: str, broker: str) -> None:
+        """A move does not wait for an old home that cannot be reached for too long."""
+        for old in self.homes[client]:
+            since = self._excuses.get(pair(client, old), self.world.now)
+            if old != broker and self.world.now - since >= self._resume_timeout_ns:
+                self.disturb(client, old)
 
     def fresh_run_of(self, client: str) -> None:
         """A client is set up anew: its publishers may be heard through an older path a while longer."""
