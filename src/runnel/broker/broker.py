@@ -149,7 +149,10 @@ class Broker:
                 self.meter.links_dead += 1
                 self._forget(link, OVERFLOW)
                 continue
-            self._note_congestion(link)
+            if self._congested or link.kind == "broker":
+                self._note_congestion(link)
+            else:
+                link.congested_here = False
             if link.dropped_uncounted:
                 self._count_drops(link)
             if link.kind == "client":

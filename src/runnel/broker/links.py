@@ -84,7 +84,9 @@ class Link:
         self.sent_at = now
         self.congested = False  # the peer says that it is
         self.credit = 0  # publications the peer may have outstanding (we are the edge) or we may
-        self.dropped_uncounted = 0  # publications dropped, of which the broker's meter does not know
+        self.dropped_uncounted = (
+            0  # publications dropped, of which the broker's meter does not know
+        )
         self.ack_due = False
         self._reset()
 

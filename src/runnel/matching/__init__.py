@@ -10,25 +10,32 @@
 [1, 2]
 """
 
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
 from typing import Literal
 
 from runnel.errors import InputError
+from runnel.matching import engine
 from runnel.matching.covering import Covering, Intersecting
 from runnel.matching.engine import BatchMatches, Engine, Matches
 from runnel.matching.index import Index
 from runnel.matching.poset import Poset
 
 
-def _load_compiled() -> tuple[type[Engine] | None, str]:
-    """The compiled engine, or why there is none."""
+def _load_compiled() -> tuple[
+    type[Engine] | None, Callable[[array[int], array[int]], list[int]], str
+]:
+    """The compiled engine and the compiled `distinct`, or why there are none."""
     try:
-        from runnel.matching._compiled import CompiledEngine
+        from runnel.matching import _compiled
     except ImportError as error:  # no C++ compiler when Runnel was installed
-        return None, str(error)
-    return CompiledEngine, ""
+        return None, engine.distinct, str(error)
+    return _compiled.CompiledEngine, _compiled.distinct, ""
 
 
-_compiled, _why_not = _load_compiled()
+_compiled, distinct, _why_not = _load_compiled()
 
 EngineName = Literal["auto", "compiled", "index"]
 
@@ -62,6 +69,7 @@ __all__ = [
     "Intersecting",
     "Matches",
     "Poset",
+    "distinct",
     "engine_note",
     "make_engine",
 ]

@@ -182,6 +182,16 @@ cdef inline Kind kind_of(object literal):
     return Kind.boolean if PyBool_Check(literal) else Kind.number
 
 
+def distinct(array.array ids, array.array table) -> list:
+    """The distinct non-negative values that a table has for some ids; both are array('q')."""
+    if ids.typecode != "q" or table.typecode != "q":
+        raise InputError("the ids and the table of a distinct() are array('q')")
+    cdef vector[int64_t] found
+    cdef vector[cbool] seen
+    collect(<const int64_t*> ids.data.as_voidptr, len(ids), table.data.as_longlongs, len(table), found, seen)
+    return found
+
+
 @cython.freelist(64)
 @cython.no_gc
 @cython.final

@@ -106,6 +106,17 @@ class Engine(Protocol):
         ...
 
 
+def distinct(ids: array[int], table: array[int]) -> list[int]:
+    """The distinct non-negative values that a table has for some ids; both are array('q').
+
+    >>> distinct(array("q", [0, 2, 9]), array("q", [7, 8, 7, -1]))
+    [7]
+    """
+    size = len(table)
+    labels = dict.fromkeys(table[id] for id in ids if id < size)
+    return [label for label in labels if label >= 0]
+
+
 def check_new_id(id: object, engine: Engine) -> None:
     """Refuse an id that cannot be filed, and say why."""
     if not isinstance(id, int) or isinstance(id, bool) or not 0 <= id <= ID_MAX:

@@ -23,7 +23,7 @@ from typing import Any
 from runnel.language import Filter, Predicate, Selection
 from runnel.language.predicates import Op
 from runnel.language.values import Kind, Value
-from runnel.matching.engine import BatchMatches, check_new_id, unknown_id
+from runnel.matching.engine import BatchMatches, check_new_id, distinct, unknown_id
 from runnel.matching.keys import Event, Key, Keys
 from runnel.matching.rest import Entry, Rest, is_comparison, make_test
 
@@ -55,9 +55,7 @@ class IndexMatches:
 
     def distinct(self, table: array[int]) -> list[int]:
         """The distinct non-negative values that `table` has for the ids."""
-        size = len(table)
-        labels = dict.fromkeys(table[id] for id in self.ids() if id < size)
-        return [label for label in labels if label >= 0]
+        return distinct(self.ids(), table)
 
     def slices(self) -> list[list[int]]:
         """The same ids as the pieces the index keeps them in."""

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterator
 
 from runnel.language import Selection
-from runnel.matching import Engine, make_engine
+from runnel.matching import Engine, distinct, make_engine
 from runnel.wire import Publication
 
 _REMEMBERED_MAX = 4096
@@ -41,10 +41,7 @@ class Numbers:
 
     def distinct(self, table: array[int]) -> list[int]:
         """The distinct non-negative values that the table has for the numbers."""
-        size = len(table)
-        hops = dict.fromkeys([table[number] for number in self._numbers if number < size])
-        hops.pop(-1, None)
-        return list(hops)
+        return distinct(self._numbers, table)
 
 
 class SharedMatcher:

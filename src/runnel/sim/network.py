@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
 SEGMENT_BYTES = 1_400  # what arrives at once, so that a long write is heard of all along
-_SPLIT_ONE_IN = 32  # so many chunks arrive in two pieces
+_SPLIT_BITS = 5  # one chunk in 2**5 arrives in two pieces
 
 
 class Wire:
@@ -155,7 +155,7 @@ class Network:
 
     def _send_segment(self, end: End, chunk: bytes, not_before: int) -> None:
         at = self._arrival(end, len(chunk), not_before)
-        if len(chunk) > 1 and not self._random.randrange(_SPLIT_ONE_IN):
+        if len(chunk) > 1 and not self._random.getrandbits(_SPLIT_BITS):
             cut = self._random.randrange(1, len(chunk))
             self._at(at, self._bytes_arrive, end.peer, chunk[:cut])
             end.last_at = at = at + 1
