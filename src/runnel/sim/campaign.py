@@ -151,9 +151,11 @@ def draw_plan(seed: int) -> Plan:
 
 def narrowed(random: Random, settings: Settings) -> Settings:
     """Long queues that nothing is dropped from, on slow wires: whoever overtakes is seen."""
+    lockstep = random.random() < 0.5  # frame by frame: whatever is in the wrong order shows
     return replace(
         settings,
-        window_bytes=300,
+        window_bytes=1 if lockstep else 300,
+        latency_ns_max=4 * MILLISECOND if lockstep else settings.latency_ns_max,
         queue_bytes_max=1 << 26,
         client_queue_bytes_max=1 << 23,
         credit_max=1_024,
