@@ -30,10 +30,10 @@ demo: setup     ## generate stock quotes and filters, and match them
 	$(BIN)/runnel match --filters build/demo/filters.txt --events build/demo/quotes.parquet --show 2 --top 8
 
 test: setup     ## all tests
-	$(BIN)/pytest -n 2 --dist worksteal tests
+	$(BIN)/pytest -n 2 --dist worksteal --ignore tests/simulation/test_mutations.py tests
 
 test-mutations: setup ## plant bugs by hand and see that the simulator catches each
-	$(BIN)/pytest -n 2 tests/simulation/test_mutations.py
+	$(BIN)/pytest -n 2 --dist worksteal tests/simulation/test_mutations.py
 
 check: setup    ## ruff, mypy --strict, import-linter, documentation examples
 	$(BIN)/ruff check .

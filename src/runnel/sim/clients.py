@@ -148,8 +148,19 @@ class Clients:
     def _move(self, name: str, session: Session, random: Random) -> None:
         broker = random.choice(self._plan.brokers)
         if session.move is Move.STEADY and session.home and session.home.broker != broker:
+            if random.random() < 0.5:
+                self._chase(name, random)
             self._checker.wanders(name)
             session.move_to(broker, self._world.now)
+
+    def _chase(self, name: str, random: Random) -> None:
+        """Everybody else publishes a burst, so that the path that is about to be left is full."""
+        for other, session in list(self.sessions.items()):
+            if other != name and session.publishers:
+                id = random.choice(list(session.publishers))
+                for _ in range(12):
+                    self._publish_one(other, session, id, random)
+                self._done(other, session)
 
     def _reconnect(self, name: str, session: Session, random: Random) -> None:
         self._checker.disturb(name)
