@@ -87,6 +87,7 @@ class Broker:
         self.story = Story(config.name) if config.tell_stories else None
         self.links: dict[str, Link] = {}
         self._by_number: list[Link | None] = []
+        self._free_numbers: list[int] = []
         self._tokens = incarnation << 20
         self._decoders: dict[int, Decoder] = {}
         self._link_of: dict[int, Link] = {}  # connection → link, once the peer said Hello
@@ -159,6 +160,7 @@ class Broker:
                 self._look_after_client(link)
             del self._outbox[link]
             if frames := link.take(self._now):
+                self.meter.frames_out += len(frames)
                 self.meter.bytes_out += sum(map(len, frames))
                 self._effects.append(SendMany(link.conn, frames))
         effects, self._effects = self._effects, []
@@ -305,9 +307,7 @@ class Broker:
         return link
 
     def _new_link(self, name: str, kind: PeerKind) -> Link:
-        number = next(
-            (n for n, link in enumerate(self._by_number) if link is None), len(self._by_number)
-        )
+        number = self._free_numbers.pop() if self._free_numbers else len(self._by_number)
         config = self.config.link if kind == "broker" else self.config.client_link
         link = self.links[name] = Link(
             name, kind, number, self._new_token(), config, self._now, self._outbox
@@ -339,6 +339,7 @@ class Broker:
         self._outbox.pop(link, None)
         del self.links[link.name]
         self._by_number[link.number] = None
+        self._free_numbers.append(link.number)
 
     def _tick(self) -> None:
         """Twice per heartbeat: show that we live, notice who does not, dial who is missing."""

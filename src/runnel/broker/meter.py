@@ -21,7 +21,7 @@ class Meter:
     publications_in: int = 0
     publications_out: int = 0
     control_in: int = 0
-    control_out: int = 0
+    frames_out: int = 0  # of all kinds
     bytes_in: int = 0
     bytes_out: int = 0
     dropped: int = 0  # publications, for want of room

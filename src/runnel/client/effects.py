@@ -58,6 +58,21 @@ class Moved(Struct, frozen=True):
     broker: str
 
 
+class MoveGivenUp(Struct, frozen=True):
+    """The session stays where it is: the other broker did not come up in time, or too much had to be held."""
+
+    broker: str
+
+
 SessionEffect = (
-    Effect | Deliver | Ready | Confirmed | Unconfirmed | MissedSome | HomeUp | HomeDown | Moved
+    Effect
+    | Deliver
+    | Ready
+    | Confirmed
+    | Unconfirmed
+    | MissedSome
+    | HomeUp
+    | HomeDown
+    | Moved
+    | MoveGivenUp
 )

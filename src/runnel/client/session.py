@@ -14,7 +14,6 @@ what is to be done and what the application is to be told. Promises:
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -29,6 +28,7 @@ from runnel.client.effects import (
     HomeUp,
     MissedSome,
     Moved,
+    MoveGivenUp,
     Ready,
     SessionEffect,
     Unconfirmed,
@@ -58,6 +58,7 @@ from runnel.wire import (
 )
 
 TICK = "tick"
+MARKS_MAX = 1 << 16  # advertisements remembered, those heard of last
 JOINED, DRY = -1, -2  # what a move's barriers are for; other barriers are for an id
 
 
@@ -114,7 +115,7 @@ class Session:
 
     def connect(self, broker: str, now: int) -> None:
         """Live at this broker from now on. An earlier home is given up; what it had is set up anew here."""
-        left = list(self._homes())
+        left = self._homes()
         for home in left:
             self._leave(home)
         self.move, self.next = Move.STEADY, None
@@ -286,10 +287,14 @@ class Session:
             self._give_up_move()
 
     def _deliver(self, publication: Publication) -> None:
-        if publication.counter <= self._marks.get(publication.advertisement, 0):
+        marks, advertisement = self._marks, publication.advertisement
+        if publication.counter <= marks.get(advertisement, 0):
             self.doubles += 1
             return
-        self._marks[publication.advertisement] = publication.counter
+        marks.pop(advertisement, None)  # the one that was heard of last stands last
+        marks[advertisement] = publication.counter
+        if len(marks) > MARKS_MAX:
+            del marks[next(iter(marks))]
         wanted_by = tuple(sorted(self._engine.match(publication.attributes)))
         if wanted_by:
             self._effects.append(Deliver(publication, wanted_by))
@@ -335,6 +340,7 @@ class Session:
     def _give_up_move(self) -> None:
         if self.next is not None:
             self._leave(self.next)
+            self._effects.append(MoveGivenUp(self.next.broker))
         self.next, self.move = None, Move.STEADY
 
     def _ask(self, home: Home, what: int) -> None:
@@ -354,8 +360,10 @@ class Session:
 
     # -- connections ----------------------------------------------------------------------------------
 
-    def _homes(self) -> Iterator[Home]:
-        return iter([home for home in (self.home, self.next) if home is not None])
+    def _homes(self) -> tuple[Home, ...]:
+        if self.home is None:
+            return ()
+        return (self.home,) if self.next is None else (self.home, self.next)
 
     def _home_of(self, conn: int) -> Home | None:
         return next((home for home in self._homes() if home.conn == conn), None)
@@ -458,7 +466,7 @@ class Session:
             self._give_up_move()
         if self.move is Move.DRYING and self.home is not None and self.home.link.is_expired(now):
             self._arrive()  # the old home is gone for good: nothing more will come by its path
-        for home in list(self._homes()):
+        for home in self._homes():
             home.link.heartbeat(now)
             if home.conn and home.link.has_been_silent(now):
                 self._drop_connection(home, "nothing heard for three heartbeats", now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness import SECOND, Network
 from runnel.broker.links import LinkConfig
-from runnel.client.effects import Moved, Ready, Unconfirmed
+from runnel.client.effects import Moved, MoveGivenUp, Ready, Unconfirmed
 from runnel.client.session import Move
 from runnel.language import parse
 
@@ -31,6 +31,7 @@ def test_a_move_given_up_in_the_middle_of_a_chunk_loses_nothing():
     network.settle()
     network.release("B2", "B3")
     network.advance(SECOND)
+    assert network.effects("s", MoveGivenUp) == [MoveGivenUp("B1")]
     assert network.delivered("s") == list(range(1, 21))
 
 
