@@ -25,7 +25,7 @@ def test_seeds_are_clean_and_every_fault_fired(chunk: int) -> None:
     assert not failed
     assert all(summary.fired[kind] for kind in FAULTS), summary.fired
     assert summary.seen["resumed"] and summary.seen["expired"]
-    assert summary.checked > 100 * SEEDS_PER_CHUNK
+    assert summary.checked > 50 * SEEDS_PER_CHUNK, "too little happened to prove anything"
 
 
 def test_queues_overflow_in_some_seeds_and_drops_are_counted() -> None:
