@@ -9,11 +9,19 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from lark import Lark, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark import (
+    Lark,
+    Token,
+    Transformer,
+    UnexpectedCharacters,
+    UnexpectedInput,
+    UnexpectedToken,
+    v_args,
+)
 
 from runnel.errors import FilterSyntaxError, InvalidValue
 from runnel.language.limits import Limits
-from runnel.language.values import check_literal
+from runnel.language.values import Value, check_literal
 
 NUMBER = r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+(?![A-Za-z0-9_.$])"
 """A number in either language; one too large for a float, such as 1e999, is infinite."""
@@ -84,6 +92,32 @@ def unquote(text: str) -> str:
     unquoted = text[1:-1].replace(mark * 2, mark)
     check_literal(unquoted)
     return unquoted
+
+
+@v_args(inline=True)
+class Literals(Transformer[Token, Any]):
+    """The actions that both grammars share: names and literals."""
+
+    def literals(self, *members: Value) -> tuple[Value, ...]:
+        return members
+
+    def number(self, token: Token) -> int | float:
+        return read_number(token)
+
+    def string(self, token: Token) -> str:
+        return unquote(token)
+
+    def true_value(self, _token: Token) -> bool:
+        return True
+
+    def false_value(self, _token: Token) -> bool:
+        return False
+
+    def plain_name(self, token: Token) -> str:
+        return str(token)
+
+    def quoted_name(self, token: Token) -> str:
+        return unquote(token)
 
 
 def _explain(error: UnexpectedInput, text: str, words: Mapping[str, str]) -> FilterSyntaxError:

@@ -19,19 +19,18 @@ from __future__ import annotations
 
 import re
 
-from lark import Token, Transformer, v_args
+from lark import Token, v_args
 
 from runnel.errors import InvalidValue
 from runnel.language.filters import NOTHING, Filter, Selection
 from runnel.language.limits import DEFAULT_LIMITS, Limits
 from runnel.language.notation import (
     NUMBER,
+    Literals,
     make_parser,
     print_number,
     quote,
     read,
-    read_number,
-    unquote,
 )
 from runnel.language.predicates import NEGATED_PATTERNS, PATTERNS, Op, Predicate
 from runnel.language.values import Attributes, Value, check_attributes, is_absent
@@ -51,8 +50,8 @@ pair: "[" name "," literal "]"
 
 ?literal: NUMBER -> number
     | STRING -> string
-    | TRUE -> true
-    | FALSE -> false
+    | TRUE -> true_value
+    | FALSE -> false_value
 ?name: NAME -> plain_name
     | QUOTED_NAME -> quoted_name
 
@@ -145,7 +144,7 @@ def print_publication(attributes: Attributes) -> str:
 
 
 @v_args(inline=True)
-class _Builder(Transformer[Token, list[list[Predicate]]]):
+class _Builder(Literals):
     """Turns each rule of the grammar into predicates, names and values as soon as it is read."""
 
     def selection(self, *filters: list[Predicate] | None) -> list[list[Predicate]]:
@@ -168,27 +167,6 @@ class _Builder(Transformer[Token, list[list[Predicate]]]):
 
     def pair(self, name: str, value: Value) -> tuple[str, Value]:
         return name, value
-
-    def literals(self, *members: Value) -> tuple[Value, ...]:
-        return members
-
-    def number(self, token: Token) -> int | float:
-        return read_number(token)
-
-    def string(self, token: Token) -> str:
-        return unquote(token)
-
-    def true(self, _token: Token) -> bool:
-        return True
-
-    def false(self, _token: Token) -> bool:
-        return False
-
-    def plain_name(self, token: Token) -> str:
-        return str(token)
-
-    def quoted_name(self, token: Token) -> str:
-        return unquote(token)
 
 
 _parse_selection = make_parser(_GRAMMAR, _Builder(), start="selection")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-from lark import Token, Transformer, v_args
+from lark import Token, v_args
 
 from runnel.errors import InvalidValue
 from runnel.language.filters import Filter, Selection
@@ -34,11 +34,11 @@ from runnel.language.normal_form import (
 )
 from runnel.language.notation import (
     NUMBER,
+    Literals,
     make_parser,
     print_number,
     quote,
     read,
-    read_number,
     unquote,
 )
 from runnel.language.patterns import escape
@@ -139,7 +139,7 @@ def to_sql(selection: Selection) -> str:
 
 
 @v_args(inline=True)
-class _Compiler(Transformer[Token, Condition]):
+class _Compiler(Literals):
     """Turns each rule of the grammar into a condition, a name or a value as soon as it is read."""
 
     def start(self, whole: Condition | None) -> Condition:
@@ -217,27 +217,6 @@ class _Compiler(Transformer[Token, Condition]):
 
     def present(self, name: str, _is: Token, _not: Token, _null: Token) -> Condition:
         return condition(Predicate(name, Op.PRESENT))
-
-    def literals(self, *members: Value) -> tuple[Value, ...]:
-        return members
-
-    def number(self, token: Token) -> int | float:
-        return read_number(token)
-
-    def string(self, token: Token) -> str:
-        return unquote(token)
-
-    def true_value(self, _token: Token) -> bool:
-        return True
-
-    def false_value(self, _token: Token) -> bool:
-        return False
-
-    def plain_name(self, token: Token) -> str:
-        return str(token)
-
-    def quoted_name(self, token: Token) -> str:
-        return unquote(token)
 
 
 _parse = make_parser(_GRAMMAR, _Compiler(), start="start")
