@@ -25,6 +25,19 @@ from runnel.language import parse
 from runnel.wire import PROTOCOL, Advertise, Bye, Fence, Hello, Subscribe, encode, make_publication
 
 
+def publish_step_by_step(net: Network, publisher: Session, id: int, count: int) -> None:
+    """Publish 1 to `count` while everything else goes on, a step of the network in between."""
+    net.flush()
+    value, going = 0, True
+    while going:
+        if publisher.credit and value < count:
+            value += 1
+            publisher.publish(id, {"a": value})
+            net.flush()
+        going = net.step()
+    net.settle()
+
+
 def network(*names: str) -> Network:
     """A chain of brokers."""
     net = Network()
@@ -294,15 +307,7 @@ def test_a_subscriber_moves_and_gets_everything_once_and_in_order(net: Network) 
     subscriber, subscribed = net.subscriber("s", "B3", "a > 0")
     subscriber.move_to("B1", net.now)
     assert subscriber.move is Move.JOINING
-    net.flush()
-    value, going = 0, True
-    while going:
-        if publisher.credit and value < 60:
-            value += 1
-            publisher.publish(id, {"a": value})
-            net.flush()
-        going = net.step()
-    net.settle()
+    publish_step_by_step(net, publisher, id, 60)
     assert net.effects("s", Moved) == [Moved("B1")]
     assert subscriber.move is Move.STEADY
     assert net.delivered("s") == list(range(1, 61))
@@ -439,15 +444,7 @@ def test_a_publisher_moves_and_everybody_gets_everything(net: Network) -> None:
     publisher, id = net.publisher("p", "B1", "a > 0")
     net.subscriber("s", "B2", "a > 0")
     publisher.move_to("B3", net.now)
-    net.flush()
-    value, going = 0, True
-    while going:
-        if publisher.credit and value < 60:
-            value += 1
-            publisher.publish(id, {"a": value})
-            net.flush()
-        going = net.step()
-    net.settle()
+    publish_step_by_step(net, publisher, id, 60)
     assert net.effects("p", Moved) == [Moved("B3")]
     assert net.delivered("s") == list(range(1, 61))
     assert counts(net, "p", Confirmed) + counts(net, "p", Unconfirmed) == 60
