@@ -84,6 +84,7 @@ class Network:
             modules,
         )
         self.nodes[name] = broker
+        self.told[name] = []
         self._carry_out(name, broker.start(self.now))
         return broker
 
@@ -127,6 +128,10 @@ class Network:
         for name, node in list(self.nodes.items()):
             if isinstance(node, Session):
                 self._carry_out(name, node.flush(self.now))
+
+    def event(self, name: str, event: Event) -> None:
+        """Let something happen to a broker or a session; what comes of it waits."""
+        self._carry_out(name, self.nodes[name].handle(event, self.now))
 
     def step(self) -> bool:
         """Let the next thing happen; False if there is none."""

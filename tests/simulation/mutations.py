@@ -12,7 +12,8 @@ from runnel.broker.barriers import Barriers, Pending
 from runnel.broker.broker import Broker
 from runnel.broker.links import TAG_AT, Link
 from runnel.broker.tables import Tables
-from runnel.client.session import Move, Session
+from runnel.client.move import Move
+from runnel.client.session import Session
 from runnel.matching.covering import Covering
 from runnel.routing.tree import TreeRouting
 from runnel.wire import Barrier, Fence, Missed, Unsubscribe

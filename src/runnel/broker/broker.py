@@ -15,8 +15,15 @@ from typing import Any
 
 from runnel.broker.arbiter import Arbiter
 from runnel.broker.barriers import Barriers
-from runnel.broker.effects import Close, Connect, Effect, SendMany, SetTimer, Trace
-from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
+from runnel.broker.effects import Close, Connect, Effect, Exit, SendMany, SetTimer, Trace
+from runnel.broker.events import (
+    Connected,
+    Disconnected,
+    Event,
+    FramesArrived,
+    StopAsked,
+    TimerFired,
+)
 from runnel.broker.links import Link, LinkConfig
 from runnel.broker.meter import Meter
 from runnel.broker.module import Module
@@ -39,6 +46,7 @@ from runnel.wire import (
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    encode,
 )
 
 TICK = "tick"
@@ -97,6 +105,8 @@ class Broker:
         self._silent: dict[int, int] = {}  # connections that have not said Hello, and since when
         self._congested: dict[Link, None] = {}
         self._effects: list[Effect] = []
+        self._stopping = False
+        self._over = False
         self._clock = clock
         self._now = 0
         self._modules = {module.name: module for module in modules}
@@ -127,6 +137,8 @@ class Broker:
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         """Take in one thing that happened; what is to be done about it."""
+        if self._over:
+            return []
         self._now = now
         match event:
             case FramesArrived():
@@ -140,6 +152,8 @@ class Broker:
                     self._tick()
                 else:
                     self._modules[timer.partition(":")[0]].timer(self, timer, now)
+            case StopAsked():
+                self._stop_publishers()
         return self._flush()
 
     def _flush(self) -> list[Effect]:
@@ -163,6 +177,8 @@ class Broker:
                 self.meter.frames_out += len(frames)
                 self.meter.bytes_out += sum(map(len, frames))
                 self._effects.append(SendMany(link.conn, frames))
+        if self._stopping:
+            self._leave_when_dry()
         effects, self._effects = self._effects, []
         return effects
 
@@ -188,10 +204,30 @@ class Broker:
         if link.dropped_untold and not link.is_half_full:
             count, link.dropped_untold = link.dropped_untold, 0
             link.send_message(Missed(count))
-        if link.congested_here:
+        if self._stopping:
+            link.credit = 0
+        elif link.congested_here:
             link.credit = max(self.config.credit_min, link.credit // 2)
         else:
             link.credit = min(self.config.credit_max, link.credit * 2)
+
+    def _stop_publishers(self) -> None:
+        """From now on no publisher has credit; what they have sent is taken in and handed on."""
+        self._stopping = True
+        for link in self.links.values():
+            link.owe_ack()
+
+    def _leave_when_dry(self) -> None:
+        """Everything was acknowledged by whoever it was for: say farewell to all."""
+        if any(link.waiting_bytes or link.flying_bytes for link in self.links.values()):
+            return
+        self._stopping, self._over = False, True
+        for link in list(self.links.values()):
+            if link.established:
+                frames = [encode(Bye("the broker leaves"))]
+                self._effects.append(SendMany(link.conn, frames))
+            self._forget(link, "the broker leaves")
+        self._effects.append(Exit())
 
     # -- connections ----------------------------------------------------------------------------------
 
@@ -304,6 +340,8 @@ class Broker:
         self.trace("link-up", {"peer": link.name, "fresh": fresh})
         if fresh:
             self.strategy.link_up(link)
+            for module in self._modules.values():
+                module.link_up(self, link, self._now)
         return link
 
     def _new_link(self, name: str, kind: PeerKind) -> Link:
@@ -371,8 +409,9 @@ class Broker:
         next_hops = self.strategy.next_hops
         began = clock() if clock is not None else 0
         outs: dict[int, list[bytes]] = {}
+        link.data.received += len(run)
+        link.publications_in += len(run)
         for publication in run:
-            link.data.received += 1
             hops = next_hops(link, publication)
             onward = b""
             for number in hops:

@@ -37,6 +37,10 @@ class SetTimer(Struct, frozen=True):
     at: int
 
 
+class Exit(Struct, frozen=True):
+    """End the process: everything was handed on."""
+
+
 class Trace(Struct, frozen=True):
     """Something worth recording happened."""
 
@@ -44,4 +48,4 @@ class Trace(Struct, frozen=True):
     data: dict[str, Any]
 
 
-Effect = SendMany | Connect | Close | SetTimer | Trace
+Effect = SendMany | Connect | Close | SetTimer | Exit | Trace

@@ -32,4 +32,8 @@ class TimerFired(Struct, frozen=True):
     timer: str
 
 
-Event = Connected | Disconnected | FramesArrived | TimerFired
+class StopAsked(Struct, frozen=True):
+    """The operator wants the broker to end: it hands on what it has, says farewell, and asks for `Exit`."""
+
+
+Event = Connected | Disconnected | FramesArrived | TimerFired | StopAsked

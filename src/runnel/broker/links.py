@@ -88,6 +88,9 @@ class Link:
             0  # publications dropped, of which the broker's meter does not know
         )
         self.ack_due = False
+        self.holding = False  # what arrives is not acknowledged, so that the peer's window fills
+        self.publications_in = 0  # since the link was made
+        self.publications_out = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -98,7 +101,8 @@ class Link:
         self._bytes_to_ack = 0
         self.dropped = 0  # publications dropped for want of room in this run of the link
         self.dropped_untold = 0  # … of which the peer has not been told
-        self._acked_to_peer = 0  # frames of the peer, both lanes, that we have acknowledged
+        self._acked_data = 0  # frames of the peer that we have acknowledged
+        self._acked_monitor = 0
 
     # -- handshake ------------------------------------------------------------------------------------
 
@@ -166,6 +170,7 @@ class Link:
     def send_publications(self, frames: list[bytes]) -> None:
         """Queue a run of publications; the same as `send` for each, in one go."""
         self.outbox[self] = None
+        self.publications_out += len(frames)
         self.waiting_bytes += sum(map(len, frames))
         self.data.waiting.extend(frames)
         if self.waiting_bytes > self.config.queue_bytes_max:
@@ -235,12 +240,13 @@ class Link:
         frames += taken
 
     def _ack(self) -> bytes:
-        self._bytes_to_ack = 0
-        self._acked_to_peer = self.data.received + self.monitor.received
+        if not self.holding:
+            self._bytes_to_ack = 0
+            self._acked_data, self._acked_monitor = self.data.received, self.monitor.received
         return encode(
             Ack(
-                data=self.data.received,
-                monitor=self.monitor.received,
+                data=self._acked_data,
+                monitor=self._acked_monitor,
                 credit=self.credit,
                 congested=self.congested_here,
             )
@@ -250,9 +256,14 @@ class Link:
 
     def heartbeat(self, now: int) -> None:
         """Acknowledge what has waited for more; say that we live, if nothing else said so lately."""
-        owed = self.data.received + self.monitor.received != self._acked_to_peer
+        owed = self._owed and not self.holding
         if self.established and (owed or now - self.sent_at >= self.config.heartbeat_ns):
             self.owe_ack()
+
+    @property
+    def _owed(self) -> int:
+        """How many frames of the peer we have not acknowledged."""
+        return self.data.received + self.monitor.received - self._acked_data - self._acked_monitor
 
     # -- receiving ------------------------------------------------------------------------------------
 
@@ -268,7 +279,7 @@ class Link:
         """A chunk was taken in. What is counted is acknowledged, when there is enough of it."""
         self.heard_at = now
         self._bytes_to_ack += size
-        owed = self.data.received + self.monitor.received - self._acked_to_peer
+        owed = 0 if self.holding else self._owed
         if owed >= self.config.ack_every or (
             owed and self._bytes_to_ack >= self.config.window_bytes // 4
         ):

@@ -13,7 +13,9 @@ from typing import Any, Protocol
 from runnel.broker.arbiter import Arbiter
 from runnel.broker.links import Link
 from runnel.broker.meter import Meter
+from runnel.broker.story import Story
 from runnel.broker.tables import Tables
+from runnel.routing.strategy import Strategy
 from runnel.wire import Message, Publication
 
 
@@ -22,8 +24,10 @@ class Context(Protocol):
 
     name: str
     tables: Tables
+    strategy: Strategy
     meter: Meter
     arbiter: Arbiter
+    story: Story | None
 
     @property
     def links(self) -> Mapping[str, Link]:
@@ -63,6 +67,9 @@ class Module:
         self, context: Context, link: Link, publication: Publication, hops: Iterable[int], now: int
     ) -> None:
         """A publication was routed to these hops."""
+
+    def link_up(self, context: Context, link: Link, now: int) -> None:
+        """A link starts fresh."""
 
     def link_lost(self, context: Context, link: Link, now: int) -> None:
         """A link, and what came over it, is gone."""

@@ -17,9 +17,10 @@ from runnel.wire import Decoder, Publication
 class Home:
     """What belongs to one broker."""
 
-    broker: str
+    broker: str  # as the driver knows it: its name, or its address
     link: Link
     decoder: Decoder = field(default_factory=Decoder)
+    name: str = ""  # as it calls itself
     conn: int = 0  # a connection, from being dialled on
     dialling: bool = False
     registered: bool = False  # the broker knows our subscriptions and advertisements

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from enum import Enum
 
 from runnel.broker.effects import Close, Connect, SendMany, SetTimer
 from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
@@ -34,10 +33,12 @@ from runnel.client.effects import (
     Unconfirmed,
 )
 from runnel.client.home import Home
+from runnel.client.move import Move
 from runnel.errors import InputError, PeerError
 from runnel.language import EVERYTHING, Attributes, Selection
 from runnel.matching import make_engine
 from runnel.wire import (
+    NAME_BYTES_MAX,
     Ack,
     Advertise,
     Barrier,
@@ -60,18 +61,6 @@ from runnel.wire import (
 TICK = "tick"
 MARKS_MAX = 1 << 16  # advertisements remembered, those heard of last
 JOINED, DRY = -1, -2  # what a move's barriers are for; other barriers are for an id
-
-
-class Move(Enum):
-    """Where a move stands.
-
-    STEADY ─ move_to ─▶ JOINING ─ the new home's routes are complete ─▶ DRYING ─ the old path is dry ─▶ STEADY
-    JOINING ─ the new home does not come up in time, or too much must be held ─▶ STEADY (at the old home)
-    """
-
-    STEADY = "steady"
-    JOINING = "joining"  # subscribed at both; the new home's deliveries are held
-    DRYING = "drying"  # a fence runs down the old path; nothing is published until it is back
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +92,7 @@ class Session:
         self.next: Home | None = None  # where we are moving to
         self.subscriptions: dict[int, Selection] = {}
         self.publishers: dict[int, Publisher] = {}
+        self.holding = False  # the application does not keep up
         self.doubles = 0  # publications dropped because they were seen
         self._ids = ids
         self._tokens = incarnation << 20
@@ -154,6 +144,10 @@ class Session:
 
     def advertise(self, name: str, selection: Selection) -> int:
         """Say what the publisher of this name will publish; the id to publish with."""
+        if len(name.encode()) > NAME_BYTES_MAX:
+            raise InputError(
+                f"a publisher's name takes at most {NAME_BYTES_MAX} bytes: {name[:40]!r}…"
+            )
         id = self._ids.next()
         self.publishers[id] = Publisher(name, selection)
         for home in self._homes():
@@ -178,18 +172,23 @@ class Session:
             return 0  # what was published before must be everywhere before a shorter way opens
         return max(0, home.link.credit - len(home.outstanding))
 
-    def publish(self, id: int, attributes: Attributes, payload: bytes = b"") -> Publication:
+    def publish(
+        self, id: int, attributes: Attributes, payload: bytes = b"", time_ns: int = 0
+    ) -> Publication:
         """Publish with an advertisement of ours. Not without `credit`: the driver waits for it."""
         home = self.home
         if home is None or not self.credit:
             raise InputError("no credit to publish: wait until the broker has taken what was sent")
-        selection = self.publishers[id].selection
-        if not selection.matches(attributes):
-            raise InputError(f"the publication is not what was advertised: {selection}")
+        publisher = self.publishers[id]
+        if not publisher.selection.matches(attributes):
+            raise InputError(f"the publication is not what was advertised: {publisher.selection}")
         advertisement = home.advertisements[id]
         counter = home.counters.get(id, 0) + 1
         publication = make_publication(
-            advertisement, counter, attributes, payload, ttl=self.config.ttl
+            *(advertisement, counter, attributes, payload),
+            publisher=publisher.name,
+            time_ns=time_ns,
+            ttl=self.config.ttl,
         )
         home.counters[id] = counter
         self._send_frame(home, publication.frame())
@@ -211,6 +210,13 @@ class Session:
         token = self._ids.next()
         home.waits[token] = id
         self._send(home, Barrier(token, raw_selection(selection), about))  # type: ignore[arg-type]
+
+    def hold(self, holding: bool) -> None:
+        """Stop acknowledging what is delivered, so that the broker sends no more than a window; or go on."""
+        self.holding = holding
+        for home in self._homes():
+            home.link.holding = holding
+            home.link.owe_ack()
 
     def close(self) -> None:
         """Leave: everything is withdrawn."""
@@ -272,6 +278,9 @@ class Session:
                 self._acknowledged(home)
             case Fence():
                 self._fence(home, frame.token, now)
+            case Bye():
+                home.link.peer_token = 0  # there is nothing to come back to
+                self._drop_connection(home, "the broker leaves", now)
             case Missed():
                 self._effects.append(MissedSome(frame.count))
             case _:
@@ -371,6 +380,7 @@ class Session:
     def _new_home(self, broker: str, now: int) -> Home:
         self._tokens += 1
         link = Link(broker, "broker", 0, self._tokens, self.config.link, now, {})
+        link.holding = self.holding
         return Home(broker, link)
 
     def _connected(self, conn: int, peer: str | None, now: int) -> None:
@@ -399,8 +409,14 @@ class Session:
         self._disconnected(conn, None, now)
 
     def _hello(self, home: Home, frame: Frame, now: int) -> None:
-        if not isinstance(frame, Hello) or frame.kind != "broker" or frame.name != home.broker:
+        is_address = "://" in home.broker  # says nothing about who is to be found there
+        if (
+            not isinstance(frame, Hello)
+            or frame.kind != "broker"
+            or not (is_address or frame.name == home.broker)
+        ):
             raise PeerError(f"dialled {home.broker}, but it does not say that it is")
+        home.name = frame.name
         home.link.credit = frame.credit
         fresh = not home.link.fits(frame)
         if fresh:

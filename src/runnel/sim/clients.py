@@ -9,7 +9,8 @@ from __future__ import annotations
 from random import Random
 
 from runnel.broker.ids import IdSource
-from runnel.client.session import Move, Session, SessionConfig
+from runnel.client.move import Move
+from runnel.client.session import Session, SessionConfig
 from runnel.language import Filter, Op, Predicate, Selection, any_of
 from runnel.sim.campaign import RESUME_TIMEOUT_NS, Operation, Plan
 from runnel.sim.checkers import Checker

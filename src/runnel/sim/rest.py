@@ -12,7 +12,8 @@ from random import Random
 from runnel.broker.broker import Broker
 from runnel.broker.invariants import check_broker
 from runnel.broker.links import Link
-from runnel.client.session import Move, Session
+from runnel.client.move import Move
+from runnel.client.session import Session
 from runnel.routing.tree import TreeRouting
 from runnel.sim.checkers import Checker, Violation
 from runnel.sim.model import Entry, Tree, expected_hops, expected_tables

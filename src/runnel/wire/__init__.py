@@ -17,7 +17,14 @@ Everything that other rooms need is here; the files behind it are in reading ord
 """
 
 from runnel.wire.codec import Decoder, Frame, encode
-from runnel.wire.header import ATTRIBUTES_BYTES_MAX, FRAME_BYTES_MAX, ID_MAX, PROTOCOL, TTL_MAX
+from runnel.wire.header import (
+    ATTRIBUTES_BYTES_MAX,
+    FRAME_BYTES_MAX,
+    ID_MAX,
+    NAME_BYTES_MAX,
+    PROTOCOL,
+    TTL_MAX,
+)
 from runnel.wire.messages import (
     Ack,
     Advertise,
@@ -55,6 +62,7 @@ __all__ = [
     "FRAME_BYTES_MAX",
     "ID_MAX",
     "MODULE_TAG_MIN",
+    "NAME_BYTES_MAX",
     "PROTOCOL",
     "REGISTRY",
     "SELECTION_BYTES_MAX",

@@ -103,19 +103,23 @@ class Decoder:
         last = end - _PUBLICATION_BYTES
         while end - start >= _FRAME_BYTES:
             if start <= last:
-                length, tag, ttl, hops, flags, advertisement, counter, size = unpack(chunk, start)
+                length, tag, ttl, hops, flags, advertisement, counter, at, name, size = unpack(
+                    chunk, start
+                )
                 stop = start + LENGTH_BYTES + length
                 if (
                     tag == PUBLICATION_TAG
                     and stop <= end
                     and length <= longest
-                    and size <= length - PUBLICATION_REST
+                    and size + name <= length - PUBLICATION_REST
                     and size <= ATTRIBUTES_BYTES_MAX
                     and advertisement >= 0
                     and counter > 0
                 ):
                     raw = chunk[start:stop]
-                    append(publication(ttl, hops, flags, advertisement, counter, size, raw))
+                    append(
+                        publication(ttl, hops, flags, advertisement, counter, at, name, size, raw)
+                    )
                     start = stop
                     continue
             stop = start + self._checked_bytes(chunk, start)
@@ -172,8 +176,8 @@ def _check_publication(chunk: bytes, start: int, length: int) -> None:
         )
     if len(chunk) - start < _PUBLICATION_BYTES:
         return
-    *_, advertisement, counter, size = _unpack_publication(chunk, start)
-    if size > min(ATTRIBUTES_BYTES_MAX, length - PUBLICATION_REST):
+    *_, advertisement, counter, _, name, size = _unpack_publication(chunk, start)
+    if size > min(ATTRIBUTES_BYTES_MAX, length - PUBLICATION_REST - name):
         raise PeerError(
             f"the peer sent a publication with {size:,} bytes of attributes in a frame of "
             f"{length:,}, the limit is {ATTRIBUTES_BYTES_MAX:,}"

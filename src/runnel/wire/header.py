@@ -1,14 +1,15 @@
 """How bytes are laid out on a connection: the two headers, the limits, the version.
 
     every frame        length u32 │ tag u8 │ the rest
-    a publication      length u32 │ tag u8 = 1 │ ttl u8 │ hops u8 │ flags u16 │ advertisement i64 │
-                       counter i64 │ length of attributes u32 │ attributes │ payload
+    a publication      length u32 │ tag u8 = 1 │ ttl u8 │ hops u8 │ flags u16 │ advertisement i64 │ counter i64 │
+                       time i64 │ length of name u8 │ length of attributes u32 │ attributes │ name │ payload
 
 Rules:
 - Everything is big-endian. The length counts what follows the length itself.
 - A publication's fields stand at fixed places, so that a broker reads and rewrites them without
   looking at the body behind them. The rest of any other frame is MessagePack.
-- The flags belong to the two ends; brokers hand them on as they came.
+- The flags, the time (nanoseconds since 1970, by the publisher's clock) and the publisher's name belong to the two
+  ends; brokers hand them on as they came.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PROTOCOL = 0x524E4C01
 FRAME = Struct(">IB")
 """Length and tag: what every frame starts with."""
 
-PUBLICATION = Struct(">IBBBHqqI")
+PUBLICATION = Struct(">IBBBHqqqBI")
 """The whole header of a publication. Ids are read as signed, so that one too large shows as negative."""
 
 TTL_AT = FRAME.size
@@ -43,3 +44,7 @@ ID_MAX = 2**63 - 1
 
 TTL_MAX = 255
 """How many brokers a message may still pass; also how far its hops are counted."""
+
+FLAGS_MAX = 0xFFFF
+NAME_BYTES_MAX = 255
+"""The longest name of a publisher, as UTF-8."""

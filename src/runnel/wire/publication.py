@@ -20,8 +20,10 @@ from runnel.errors import BugError, InvalidValue, PeerError
 from runnel.language.values import INT_MAX, INT_MIN, Attributes, Value, check_attributes
 from runnel.wire.header import (
     ATTRIBUTES_BYTES_MAX,
+    FLAGS_MAX,
     FRAME_BYTES_MAX,
     ID_MAX,
+    NAME_BYTES_MAX,
     PUBLICATION,
     PUBLICATION_REST,
     PUBLICATION_TAG,
@@ -64,6 +66,10 @@ class Publication(msgspec.Struct, eq=False, gc=False):
     counter: int
     """Its number among those, from 1."""
 
+    time_ns: int
+    """When it was published, in nanoseconds since 1970 by the publisher's clock."""
+
+    name_length: int
     attributes_length: int
     raw: bytes
     """The whole frame, as it came or will go."""
@@ -89,11 +95,17 @@ class Publication(msgspec.Struct, eq=False, gc=False):
     @property
     def payload(self) -> bytes:
         """What the publisher sends along, for the subscribers alone to read."""
-        return self.raw[_BODY_AT + self.attributes_length :]
+        return self.raw[_BODY_AT + self.attributes_length + self.name_length :]
+
+    @property
+    def publisher(self) -> str:
+        """The stable name of who published it."""
+        start = _BODY_AT + self.attributes_length
+        return self.raw[start : start + self.name_length].decode(errors="replace")
 
     @property
     def body(self) -> bytes:
-        """The attributes as MessagePack, then the payload."""
+        """The attributes as MessagePack, the name, then the payload."""
         return self.raw[_BODY_AT:]
 
     @property
@@ -126,6 +138,8 @@ def make_publication(
     attributes: Attributes,
     payload: bytes = b"",
     *,
+    publisher: str = "",
+    time_ns: int = 0,
     ttl: int = TTL_MAX,
     flags: int = 0,
 ) -> Publication:
@@ -133,33 +147,80 @@ def make_publication(
 
     Attributes that are None or NaN are absent, so they are left out.
 
-    >>> make_publication(7, 1, {"symbol": "YHOO", "note": None}).attributes
-    {'symbol': 'YHOO'}
+    >>> made = make_publication(7, 1, {"symbol": "YHOO", "note": None}, publisher="quotes")
+    >>> made.attributes, made.publisher
+    ({'symbol': 'YHOO'}, 'quotes')
     """
-    _check_range("advertisement", advertisement, 0, ID_MAX)
-    _check_range("counter", counter, 1, ID_MAX)
-    _check_range("ttl", ttl, 0, TTL_MAX)
-    _check_range("flags", flags, 0, 0xFFFF)
-    check_attributes(attributes)
-    present = _present(attributes)
-    encoded = _encode_attributes(present)
-    if len(encoded) > ATTRIBUTES_BYTES_MAX:
-        raise InvalidValue(
-            f"the attributes take {len(encoded):,} bytes, the limit is {ATTRIBUTES_BYTES_MAX:,}: "
-            "put what nobody filters by into the payload"
-        )
-    size = len(encoded) + len(payload)
-    if PUBLICATION.size + size > FRAME_BYTES_MAX:
-        raise InvalidValue(
-            f"the payload takes {len(payload):,} bytes, a whole publication at most "
-            f"{FRAME_BYTES_MAX:,}: split it"
+    encoded = _encoded(attributes)
+    name = publisher.encode()
+    size = len(encoded) + len(name) + len(payload)
+    if (
+        not (0 <= advertisement <= ID_MAX and 0 < counter <= ID_MAX)
+        or not (0 <= ttl <= TTL_MAX and 0 <= flags <= FLAGS_MAX and 0 <= time_ns <= ID_MAX)
+        or len(encoded) > ATTRIBUTES_BYTES_MAX
+        or len(name) > NAME_BYTES_MAX
+        or size > FRAME_BYTES_MAX - _BODY_AT
+    ):
+        raise _wrong(
+            {"advertisement": (advertisement, 0, ID_MAX), "counter": (counter, 1, ID_MAX)}
+            | {"ttl": (ttl, 0, TTL_MAX), "flags": (flags, 0, FLAGS_MAX)}
+            | {"time": (time_ns, 0, ID_MAX)},
+            {
+                "attributes": (len(encoded), ATTRIBUTES_BYTES_MAX),
+                "publisher's name": (len(name), NAME_BYTES_MAX),
+                "publication": (size, FRAME_BYTES_MAX - _BODY_AT),
+            },
         )
     header = _pack(
         *(PUBLICATION_REST + size, PUBLICATION_TAG, ttl, 0, flags),
-        *(advertisement, counter, len(encoded)),
+        *(advertisement, counter, time_ns, len(name), len(encoded)),
     )
-    raw = header + encoded + payload
-    return Publication(ttl, 0, flags, advertisement, counter, len(encoded), raw, present)
+    raw = b"".join((header, encoded, name, payload))
+    return Publication(ttl, 0, flags, advertisement, counter, time_ns, len(name), len(encoded), raw)
+
+
+def _wrong(
+    numbers: dict[str, tuple[int, int, int]], sizes: dict[str, tuple[int, int]]
+) -> Exception:
+    """The error that says which number or size is out of bounds."""
+    for name, (value, least, most) in numbers.items():
+        if not least <= value <= most:
+            return InvalidValue(f"the {name} of a publication is {value}: use {least} to {most}")
+    for name, (size, most) in sizes.items():
+        if size > most:
+            return InvalidValue(
+                f"the {name} takes {size:,} bytes, the limit is {most:,}: put what nobody filters by "
+                "into the payload, and split what is large"
+            )
+    return BugError("a publication was refused without a reason")
+
+
+def _encoded(attributes: Attributes) -> bytes:
+    """The attributes that have a value, as MessagePack; the usual case takes one look at each."""
+    if type(attributes) is dict and _is_plain(attributes):
+        try:
+            return _encode_attributes(attributes)
+        except UnicodeEncodeError:
+            pass  # said better below
+    check_attributes(attributes)
+    return _encode_attributes(_present(attributes))
+
+
+def _is_plain(attributes: dict[str, Value | None]) -> bool:
+    """Whether MessagePack can write them as they are."""
+    for name, value in attributes.items():
+        kind = type(value)
+        if kind is float:
+            if value != value:
+                return False
+        elif kind is int:
+            if not INT_MIN <= value <= INT_MAX:  # type: ignore[operator]
+                return False
+        elif kind is not str and kind is not bool:
+            return False
+        if type(name) is not str or not name:
+            return False
+    return True
 
 
 def _present(attributes: Attributes) -> dict[str, Value]:
@@ -180,8 +241,3 @@ def _plain(value: Value) -> Value:
 
 def _plain_string(text: str) -> str:
     return text if type(text) is str else str.__str__(text)
-
-
-def _check_range(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise InvalidValue(f"the {name} of a publication is {value}: use {least} to {most}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness import SECOND, Network
 from runnel.broker.links import LinkConfig
 from runnel.client.effects import Moved, MoveGivenUp, Ready, Unconfirmed
-from runnel.client.session import Move
+from runnel.client.move import Move
 from runnel.language import parse
 
 

@@ -19,7 +19,8 @@ from runnel.client.effects import (
     Ready,
     Unconfirmed,
 )
-from runnel.client.session import Move, Session, SessionConfig
+from runnel.client.move import Move
+from runnel.client.session import Session, SessionConfig
 from runnel.errors import InputError
 from runnel.language import parse
 from runnel.wire import PROTOCOL, Advertise, Bye, Fence, Hello, Subscribe, encode, make_publication
@@ -459,3 +460,13 @@ def test_the_messages_of_setting_up(net: Network) -> None:
     assert [type(frame) for frame in net.between("s", "B1")] == [Advertise, Subscribe]
     assert net.effects("s", MissedSome) == []
     assert net.of_kind("B1", "s", Fence) == []
+
+
+def test_an_address_says_nothing_about_who_is_to_be_found_there() -> None:
+    session = Session(SessionConfig("s"), 1, IdSource(1))
+    session.connect("runnel://127.0.0.1:7001", 0)
+    session.handle(Connected(5, "runnel://127.0.0.1:7001"), 0)
+    hello = Hello(PROTOCOL, "broker", "anybody", 77, 0, 0, 0, 100)
+    told = session.handle(FramesArrived(5, encode(hello)), 0)
+    assert HomeUp("runnel://127.0.0.1:7001", True) in told
+    assert session.home is not None and session.home.name == "anybody"

@@ -12,10 +12,15 @@ QUOTE = make_publication(7, 1, {"symbol": "YHOO"}, b"chart").frame()
 
 
 def publication(
-    *, length: int | None = None, advertisement: int = 7, counter: int = 1, attributes: int = 1
+    *,
+    length: int | None = None,
+    advertisement: int = 7,
+    counter: int = 1,
+    name: int = 0,
+    attributes: int = 1,
 ) -> bytes:
     rest = b"\x01\x05\x00\x00\x00" + advertisement.to_bytes(8, "big") + counter.to_bytes(8, "big")
-    rest += attributes.to_bytes(4, "big") + b"\x80"
+    rest += bytes(8) + bytes((name,)) + attributes.to_bytes(4, "big") + b"\x80"
     return (len(rest) if length is None else length).to_bytes(4, "big") + rest
 
 
@@ -51,9 +56,10 @@ def test_a_decoder_says_how_much_it_is_waiting_with():
         (b"\x00\x00\x00\x04\x09\x92\x05\x05", "malformed Fence"),
         (b"\x00\x00\x00\x04\x09\x91\x05\x05", "malformed Fence: .*trailing"),
         (b"\x00\x00\x00\x06\x09\xdd\xff\xff\xff\xff", "malformed Fence"),
-        (b"\x00\x00\x00\x02\x01\x00", "its header alone takes 25"),
-        (publication(length=24), "its header alone takes 25"),
-        (publication(attributes=2), "2 bytes of attributes in a frame of 26"),
+        (b"\x00\x00\x00\x02\x01\x00", "its header alone takes 34"),
+        (publication(length=33), "its header alone takes 34"),
+        (publication(attributes=2), "2 bytes of attributes in a frame of 35"),
+        (publication(name=1), "1 bytes of attributes in a frame of 35"),
         (publication(attributes=2**32 - 1), "bytes of attributes"),
         (publication(advertisement=2**63), "ids fit 63 bits"),
         (publication(counter=2**63), "ids fit 63 bits"),

@@ -28,26 +28,32 @@ def through_the_wire(frame: bytes) -> Publication:
 
 
 def with_attributes(raw: bytes) -> Publication:
-    header = PUBLICATION.pack(PUBLICATION_REST + len(raw), PUBLICATION_TAG, 1, 0, 0, 7, 1, len(raw))
+    header = PUBLICATION.pack(
+        PUBLICATION_REST + len(raw), PUBLICATION_TAG, 1, 0, 0, 7, 1, 0, 0, len(raw)
+    )
     return through_the_wire(header + raw)
 
 
 def test_a_publication_arrives_as_it_was_made():
-    made = make_publication(7, 3, QUOTE, b"chart", ttl=9, flags=5)
+    made = make_publication(7, 3, QUOTE, b"chart", publisher="née", time_ns=17, ttl=9, flags=5)
     came = through_the_wire(made.frame())
     assert (came.advertisement, came.counter, came.identity) == (7, 3, (7, 3))
     assert (came.ttl, came.hops, came.flags) == (9, 0, 5)
     assert came.attributes == QUOTE and came.payload == b"chart"
+    assert (came.publisher, came.time_ns) == ("née", 17)
     assert [type(value) for value in came.attributes.values()] == [str, float, int, bool, str]
     assert came.body == made.body and came.frame() == made.frame()
     assert came.lane is Lane.DATA
 
 
 def test_the_header_is_laid_out_as_documented():
-    frame = make_publication(2**40, 2**50, {"a": 1}, b"xy", ttl=8, flags=0x0102).frame()
-    fields = struct.unpack_from(">IBBBHQQI", frame)
-    assert fields == (len(frame) - 4, 1, 8, 0, 0x0102, 2**40, 2**50, 4)
-    assert frame[29:] == b"\x81\xa1a\x01xy"
+    made = make_publication(
+        2**40, 2**50, {"a": 1}, b"xy", publisher="pub", time_ns=2**60, ttl=8, flags=0x0102
+    )
+    frame = made.frame()
+    fields = struct.unpack_from(">IBBBHQQQBI", frame)
+    assert fields == (len(frame) - 4, 1, 8, 0, 0x0102, 2**40, 2**50, 2**60, 3, 4)
+    assert frame[38:] == b"\x81\xa1a\x01pubxy"
 
 
 def test_forwarding_changes_ttl_and_hops_and_nothing_else():
@@ -101,7 +107,7 @@ def test_the_largest_publication_passes_and_one_byte_more_does_not():
     largest = make_publication(7, 1, {}, bytes(room)).frame()
     assert len(largest) == FRAME_BYTES_MAX
     assert len(through_the_wire(largest).payload) == room
-    with pytest.raises(InvalidValue, match="split it"):
+    with pytest.raises(InvalidValue, match="split what is large"):
         make_publication(7, 1, {}, bytes(room + 1))
 
 
