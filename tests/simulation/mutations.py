@@ -155,7 +155,7 @@ def the_dialler_accepts_a_run_that_it_gave_up(patch: Patch) -> None:
 
 @mutation
 def the_window_is_ignored(patch: Patch) -> None:
-    def fill(self: Link, lane: Any, frames: list[bytes]) -> None:
+    def take_lane(self: Link, lane: Any, frames: list[bytes]) -> None:
         taken = list(lane.waiting)
         lane.waiting.clear()
         size = sum(map(len, taken))
@@ -164,7 +164,7 @@ def the_window_is_ignored(patch: Patch) -> None:
         lane.unacknowledged.extend(taken)
         frames += taken
 
-    patch(Link, "_fill", fill)
+    patch(Link, "_take_lane", fill)
 
 
 @mutation

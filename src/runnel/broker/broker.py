@@ -104,6 +104,7 @@ class Broker:
         self._outbox: dict[Link, None] = {}  # links with something to write
         self._silent: dict[int, int] = {}  # connections that have not said Hello, and since when
         self._congested: dict[Link, None] = {}
+        self._congested_bytes = config.congested_bytes
         self._effects: list[Effect] = []
         self._stopping = False
         self._over = False
@@ -158,33 +159,34 @@ class Broker:
 
     def _flush(self) -> list[Effect]:
         """Turn what is queued on links into effects, and hand all effects over."""
-        while self._outbox:
-            link = next(iter(self._outbox))
+        outbox, effects, meter = self._outbox, self._effects, self.meter
+        while outbox:
+            link = next(iter(outbox))
             if link.overflowed:
-                self.meter.links_dead += 1
+                meter.links_dead += 1
                 self._forget(link, OVERFLOW)
                 continue
-            if self._congested or link.kind == "broker":
+            if self._congested or link.congested or link.waiting_bytes > self._congested_bytes:
                 self._note_congestion(link)
             else:
                 link.congested_here = False
             if link.dropped_uncounted:
                 self._count_drops(link)
-            if link.kind == "client":
+            if link.is_client:
                 self._look_after_client(link)
-            del self._outbox[link]
+            del outbox[link]
             if frames := link.take(self._now):
-                self.meter.frames_out += len(frames)
-                self.meter.bytes_out += sum(map(len, frames))
-                self._effects.append(SendMany(link.conn, frames))
+                meter.frames_out += len(frames)
+                meter.bytes_out += link.taken_bytes
+                effects.append(SendMany(link.conn, frames))
         if self._stopping:
             self._leave_when_dry()
-        effects, self._effects = self._effects, []
+        self._effects = []
         return effects
 
     def _note_congestion(self, link: Link) -> None:
         if link.kind == "broker" and (
-            link.congested or link.waiting_bytes > self.config.congested_bytes
+            link.congested or link.waiting_bytes > self._congested_bytes
         ):
             self._congested[link] = None
         else:
@@ -208,8 +210,8 @@ class Broker:
             link.credit = 0
         elif link.congested_here:
             link.credit = max(self.config.credit_min, link.credit // 2)
-        else:
-            link.credit = min(self.config.credit_max, link.credit * 2)
+        elif link.credit < self.config.credit_max:
+            link.credit = min(self.config.credit_max, max(1, link.credit * 2))
 
     def _stop_publishers(self) -> None:
         """From now on no publisher has credit; what they have sent is taken in and handed on."""
@@ -418,7 +420,7 @@ class Broker:
                 target = by_number[number]
                 if target is None:
                     raise BugError(f"{self.name} routes to link {number}, which is gone")
-                if target.kind == "client":
+                if target.is_client:
                     frame = publication.raw
                 elif publication.ttl:
                     frame = onward = onward or publication.forwarded()

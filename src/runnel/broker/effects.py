@@ -10,34 +10,34 @@ from typing import Any
 from msgspec import Struct
 
 
-class SendMany(Struct, frozen=True):
+class SendMany(Struct, frozen=True, gc=False):
     """Write these frames to a connection, in this order."""
 
     conn: int
     frames: list[bytes]
 
 
-class Connect(Struct, frozen=True):
+class Connect(Struct, frozen=True, gc=False):
     """Dial a broker; `Connected` or `Disconnected(conn=0)` with its name will tell."""
 
     peer: str
 
 
-class Close(Struct, frozen=True):
+class Close(Struct, frozen=True, gc=False):
     """Close a connection after what was written to it."""
 
     conn: int
     reason: str
 
 
-class SetTimer(Struct, frozen=True):
+class SetTimer(Struct, frozen=True, gc=False):
     """Fire `timer` at this time; replaces an earlier setting of the same name."""
 
     timer: str
     at: int
 
 
-class Exit(Struct, frozen=True):
+class Exit(Struct, frozen=True, gc=False):
     """End the process: everything was handed on."""
 
 

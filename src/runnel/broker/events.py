@@ -5,34 +5,34 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Connected(Struct, frozen=True):
+class Connected(Struct, frozen=True, gc=False):
     """A connection is open. `peer` names the broker that this side dialled; None if it was dialled."""
 
     conn: int
     peer: str | None = None
 
 
-class Disconnected(Struct, frozen=True):
+class Disconnected(Struct, frozen=True, gc=False):
     """A connection is gone, or could not be opened (then `conn` is 0)."""
 
     conn: int
     peer: str | None = None
 
 
-class FramesArrived(Struct, frozen=True):
+class FramesArrived(Struct, frozen=True, gc=False):
     """Bytes came in: any piece of the stream, usually many frames."""
 
     conn: int
     chunk: bytes
 
 
-class TimerFired(Struct, frozen=True):
+class TimerFired(Struct, frozen=True, gc=False):
     """A timer that was set has gone off."""
 
     timer: str
 
 
-class StopAsked(Struct, frozen=True):
+class StopAsked(Struct, frozen=True, gc=False):
     """The operator wants the broker to end: it hands on what it has, says farewell, and asks for `Exit`."""
 
 

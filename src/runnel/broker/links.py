@@ -72,6 +72,7 @@ class Link:
     ) -> None:
         self.name = name
         self.kind = kind
+        self.is_client = kind == "client"
         self.number = number
         self.config = config
         self.outbox = outbox
@@ -87,6 +88,7 @@ class Link:
         self.dropped_uncounted = (
             0  # publications dropped, of which the broker's meter does not know
         )
+        self.taken_bytes = 0  # by the last `take`
         self.ack_due = False
         self.holding = False  # what arrives is not acknowledged, so that the peer's window fills
         self.publications_in = 0  # since the link was made
@@ -204,40 +206,42 @@ class Link:
         waiting.extendleft(reversed(kept))
 
     def take(self, now: int) -> list[bytes]:
-        """The frames to write now: an acknowledgement that is due, then what the window admits."""
+        """The frames to write now: what the window admits, then an acknowledgement that is due."""
         frames: list[bytes] = []
         if not self.established:
             return frames
+        flying_before = self.flying_bytes
         if self.waiting_bytes:
             if self.monitor.waiting:
-                self._fill(self.monitor, frames)
+                self._take_lane(self.monitor, frames)
             if self.data.waiting:
-                self._fill(self.data, frames)
+                self._take_lane(self.data, frames)
+        self.taken_bytes = self.flying_bytes - flying_before
         if self.ack_due:
             self.ack_due = False
             frames.append(self._ack())
+            self.taken_bytes += len(frames[-1])
         if frames:
             self.sent_at = now
         return frames
 
-    def _fill(self, lane: LaneQueue, frames: list[bytes]) -> None:
-        room = self.config.window_bytes - self.flying_bytes
+    def _take_lane(self, lane: LaneQueue, frames: list[bytes]) -> None:
         waiting = lane.waiting
+        room = self.config.window_bytes - self.flying_bytes
+        size = 0
         if self.waiting_bytes <= room:  # the usual case: everything goes
-            taken = list(waiting)
+            size = sum(map(len, waiting)) if self.monitor.waiting else self.waiting_bytes
+            frames += waiting
+            lane.unacknowledged += waiting
             waiting.clear()
         else:
-            taken = []
-            while (
-                waiting and room > 0
-            ):  # the last one may go over: a frame larger than the window must pass
-                taken.append(waiting.popleft())
-                room -= len(taken[-1])
-        size = sum(map(len, taken))
+            while waiting and size < room:  # the last may go over, or one too large would never pass
+                frame = waiting.popleft()
+                size += len(frame)
+                frames.append(frame)
+                lane.unacknowledged.append(frame)
         self.waiting_bytes -= size
         self.flying_bytes += size
-        lane.unacknowledged.extend(taken)
-        frames += taken
 
     def _ack(self) -> bytes:
         if not self.holding:
@@ -279,7 +283,10 @@ class Link:
         """A chunk was taken in. What is counted is acknowledged, when there is enough of it."""
         self.heard_at = now
         self._bytes_to_ack += size
-        owed = 0 if self.holding else self._owed
+        if self.holding:
+            return
+        # `_owed`, written out: this is for every chunk
+        owed = self.data.received - self._acked_data + self.monitor.received - self._acked_monitor
         if owed >= self.config.ack_every or (
             owed and self._bytes_to_ack >= self.config.window_bytes // 4
         ):

@@ -95,6 +95,7 @@ class Tables:
         self.srt: dict[int, Advertisement] = {}
         self.prt: dict[int, Subscription] = {}
         self._matcher = matcher
+        self._match = matcher.match
         self._hop_of = array("q")  # subscription number → link number, -1 for none
         self._subscriptions = Intersecting()
         self._advertised: dict[int, Intersecting] = {}  # link number → its advertisements
@@ -135,7 +136,7 @@ class Tables:
 
     def hops(self, publication: Publication) -> list[int]:
         """The numbers of the links behind which somebody wants the publication."""
-        return self._matcher.match(publication).distinct(self._hop_of)
+        return self._match(publication).distinct(self._hop_of)
 
     def is_advertised(self, link: Link, selection: Selection) -> bool:
         """Whether an advertisement from this link intersects the selection."""

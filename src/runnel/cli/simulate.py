@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import closing, suppress
 
 import click
 from rich.console import Console
@@ -18,6 +19,7 @@ from runnel.sim.summary import Summary, outcomes
 from runnel.wire import Ack, Decoder, Hello, Publication
 
 _STORY_LINES_MAX = 60
+_TELL_EVERY_S = 30.0  # where there is no terminal for a progress bar
 
 
 @click.command()
@@ -47,33 +49,47 @@ def simulate(
     if seed is not None:
         sys.exit(_replay(draw_plan(seed), steps=steps, shrinks=shrinks))
     began = time.monotonic()
-    summary = _run_many(range(first, first + (seeds or 100)), jobs, quiet=as_json)
+    wanted = range(first, first + (seeds or 100))
+    summary = _run_many(wanted, jobs, quiet=as_json)
     seconds = time.monotonic() - began
+    interrupted = summary.seeds < len(wanted)
     if as_json:
-        click.echo(json.dumps(summary.as_dict(seconds)))
+        click.echo(json.dumps(summary.as_dict(seconds) | {"interrupted": interrupted}))
     else:
+        if interrupted:
+            click.echo(f"interrupted; up to seed {first + summary.seeds - 1}:")
         click.echo(summary.line(seconds))
         for outcome in summary.failed:
             click.echo(f"seed {outcome.seed}: {outcome.violation}")
-        if summary.failed:
+        if summary.failed and not interrupted:
             _replay(draw_plan(summary.failed[0].seed), steps=False, shrinks=shrinks)
-    sys.exit(1 if summary.failed else 0)
+    sys.exit(1 if summary.failed else 130 if interrupted else 0)
 
 
 def _run_many(seeds: range, jobs: int, *, quiet: bool) -> Summary:
+    """Run seeds one after the other, or as many of them as there is patience for."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     summary = Summary()
-    with Progress(
-        *columns,
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=quiet or not console.is_terminal,
-    ) as progress:
+    with (
+        Progress(
+            *columns,
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        ) as progress,
+        suppress(KeyboardInterrupt),
+        closing(outcomes(seeds, jobs)) as found,
+    ):
         task = progress.add_task("seeds", total=len(seeds))
-        for outcome in outcomes(seeds, jobs):
+        told_at = -_TELL_EVERY_S
+        for outcome in found:
             summary.add(outcome)
+            if progress.disable and not quiet and time.monotonic() - told_at >= _TELL_EVERY_S:
+                told_at = time.monotonic()
+                so_far = f"{summary.seeds:,} of {len(seeds):,} seeds"
+                click.echo(f"{so_far}, {len(summary.failed)} failed", err=True)
             progress.update(task, advance=1, description=f"seeds ({len(summary.failed)} failed)")
     return summary
 

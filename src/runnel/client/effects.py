@@ -8,57 +8,57 @@ from runnel.broker.effects import Effect
 from runnel.wire import Publication
 
 
-class Deliver(Struct, frozen=True):
+class Deliver(Struct, frozen=True, gc=False):
     """A publication for these subscriptions, each publisher's in order and once."""
 
     publication: Publication
     subscriptions: tuple[int, ...]
 
 
-class Ready(Struct, frozen=True):
+class Ready(Struct, frozen=True, gc=False):
     """The routes of a subscription or advertisement are complete."""
 
     id: int
 
 
-class Confirmed(Struct, frozen=True):
+class Confirmed(Struct, frozen=True, gc=False):
     """The broker has this many more of the publications, oldest first."""
 
     count: int
 
 
-class Unconfirmed(Struct, frozen=True):
+class Unconfirmed(Struct, frozen=True, gc=False):
     """This many of the publications, oldest first, may or may not have arrived; they are not sent again."""
 
     count: int
 
 
-class MissedSome(Struct, frozen=True):
+class MissedSome(Struct, frozen=True, gc=False):
     """The broker dropped this many publications, since this client did not keep up."""
 
     count: int
 
 
-class HomeUp(Struct, frozen=True):
+class HomeUp(Struct, frozen=True, gc=False):
     """Connected. `fresh`: everything was set up anew, so what was ready must be made ready again."""
 
     broker: str
     fresh: bool
 
 
-class HomeDown(Struct, frozen=True):
+class HomeDown(Struct, frozen=True, gc=False):
     """Not connected; nothing is lost if it comes back soon."""
 
     broker: str
 
 
-class Moved(Struct, frozen=True):
+class Moved(Struct, frozen=True, gc=False):
     """The session now lives at another broker; nothing was lost or doubled on the way."""
 
     broker: str
 
 
-class MoveGivenUp(Struct, frozen=True):
+class MoveGivenUp(Struct, frozen=True, gc=False):
     """The session stays where it is: the other broker did not come up in time, or too much had to be held."""
 
     broker: str

@@ -97,6 +97,7 @@ class Session:
         self._ids = ids
         self._tokens = incarnation << 20
         self._marks: dict[int, int] = {}  # advertisement → highest counter delivered
+        self._heard_last = 0  # the advertisement that stands last in the marks
         self._engine = make_engine()
         self._effects: list[SessionEffect] = []
         self._moving_since = 0
@@ -254,7 +255,11 @@ class Session:
             return
         try:
             for frame in home.decoder.feed(chunk):
-                self._frame(home, frame, now)
+                if type(frame) is Publication and home.link.established:
+                    home.link.data.received += 1
+                    self._publication(home, frame)
+                else:
+                    self._frame(home, frame, now)
                 if home.conn != conn:
                     return
         except PeerError as error:
@@ -266,10 +271,7 @@ class Session:
         if not home.link.established:
             self._hello(home, frame, now)
             return
-        if isinstance(frame, Publication):
-            home.link.data.received += 1
-            self._publication(home, frame)
-            return
+        assert not isinstance(frame, Publication)
         home.link.count(frame)
         match frame:
             case Ack():
@@ -300,13 +302,15 @@ class Session:
         if publication.counter <= marks.get(advertisement, 0):
             self.doubles += 1
             return
-        marks.pop(advertisement, None)  # the one that was heard of last stands last
+        if advertisement in marks and advertisement != self._heard_last:
+            del marks[advertisement]  # the one that was heard of last stands last
+        self._heard_last = advertisement
         marks[advertisement] = publication.counter
         if len(marks) > MARKS_MAX:
             del marks[next(iter(marks))]
-        wanted_by = tuple(sorted(self._engine.match(publication.attributes)))
+        wanted_by = self._engine.match(publication.attributes)
         if wanted_by:
-            self._effects.append(Deliver(publication, wanted_by))
+            self._effects.append(Deliver(publication, tuple(sorted(wanted_by))))
 
     def _acknowledged(self, home: Home) -> None:
         received = home.link.data.acknowledged

@@ -91,7 +91,7 @@ class SharedMatcher:
 
     def match(self, publication: Publication) -> Numbers:
         """The numbers of the subscriptions that want a publication."""
-        identity = publication.identity
+        identity = (publication.advertisement, publication.counter)
         known = self._remembered.get(identity)
         if known is None:
             if len(self._remembered) >= _REMEMBERED_MAX:

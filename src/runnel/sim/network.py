@@ -77,6 +77,7 @@ class Network:
         arrive: Callable[[Host, int, Event], None],
     ) -> None:
         self._random = random
+        self._draw_bits = random.getrandbits
         self._now = now
         self._at = at
         self._arrive = arrive
@@ -145,8 +146,11 @@ class Network:
         if end is None or not end.open or end.connection.broken:
             return
         chunk = frames[0] if len(frames) == 1 else b"".join(frames)
-        for start in range(0, len(chunk), SEGMENT_BYTES):
-            self._send_segment(end, chunk[start : start + SEGMENT_BYTES], not_before)
+        if len(chunk) <= SEGMENT_BYTES:
+            self._send_segment(end, chunk, not_before)
+        else:
+            for start in range(0, len(chunk), SEGMENT_BYTES):
+                self._send_segment(end, chunk[start : start + SEGMENT_BYTES], not_before)
         wire = end.connection.wire
         if wire.breaks_after:
             wire.breaks_after -= 1
@@ -155,7 +159,7 @@ class Network:
 
     def _send_segment(self, end: End, chunk: bytes, not_before: int) -> None:
         at = self._arrival(end, len(chunk), not_before)
-        if len(chunk) > 1 and not self._random.getrandbits(_SPLIT_BITS):
+        if not self._draw_bits(_SPLIT_BITS) and len(chunk) > 1:
             cut = self._random.randrange(1, len(chunk))
             self._at(at, self._bytes_arrive, end.peer, chunk[:cut])
             end.last_at = at = at + 1
@@ -164,11 +168,15 @@ class Network:
 
     def _arrival(self, end: End, size: int, not_before: int) -> int:
         wire = end.connection.wire
-        begin = max(not_before, end.free_at)
-        rate = wire.bytes_per_second
-        end.free_at = begin + (size * SECOND // rate if rate else 0)
-        end.last_at = max(end.last_at, end.free_at + wire.latency_ns + wire.extra_ns)
-        return end.last_at
+        begin = not_before if not_before > end.free_at else end.free_at
+        if wire.bytes_per_second:
+            begin += size * SECOND // wire.bytes_per_second
+        end.free_at = begin
+        at = begin + wire.latency_ns + wire.extra_ns
+        if at < end.last_at:
+            return end.last_at
+        end.last_at = at
+        return at
 
     def _bytes_arrive(self, end: End, chunk: bytes) -> None:
         if end.open and not end.connection.broken:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from runnel.sim.campaign import FAULTS, draw_plan
 from runnel.sim.run import Outcome, simulate
 
-SEEDS_PER_TASK = 10
+SEEDS_PER_TASK = 3
 
 
 def run_seed(seed: int) -> Outcome:
@@ -24,7 +25,7 @@ def run_seeds(seeds: Iterable[int]) -> list[Outcome]:
     return [run_seed(seed) for seed in seeds]
 
 
-def outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
+def outcomes(seeds: range, jobs: int) -> Generator[Outcome, None, None]:
     """Run many seeds; their outcomes in order."""
     if jobs <= 1:
         yield from map(run_seed, seeds)
@@ -32,9 +33,16 @@ def outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
     tasks = [
         seeds[start : start + SEEDS_PER_TASK] for start in range(0, len(seeds), SEEDS_PER_TASK)
     ]
-    with ProcessPoolExecutor(jobs) as pool:
+    pool = ProcessPoolExecutor(jobs, initializer=_leave_interrupts_to_the_parent)
+    try:
         for some in pool.map(run_seeds, tasks):
             yield from some
+    finally:  # also when nobody wants the rest: what has not begun never does
+        pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @dataclass(slots=True)
@@ -83,12 +91,3 @@ class Summary:
             f"{self.checked:,} messages checked, {self.handlings / seconds:,.0f} handlings/s; "
             f"faults fired: {faults}"
         )
-
-
-def summarise(found: Iterable[Outcome], note: Callable[[Outcome], None]) -> Summary:
-    """Add up outcomes, telling of each as it comes."""
-    summary = Summary()
-    for outcome in found:
-        summary.add(outcome)
-        note(outcome)
-    return summary

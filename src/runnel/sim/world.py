@@ -46,6 +46,7 @@ class Host:
         "machine",
         "name",
         "out_free_at",
+        "publications_in",
         "reads",
         "resources",
         "timers",
@@ -62,6 +63,7 @@ class Host:
         self.reads = True  # a slow consumer does not
         self.busy_until = 0
         self.out_free_at = 0
+        self.publications_in = 0  # by the broker that runs here
         self.waking = False
 
     def stop(self) -> None:
@@ -71,7 +73,7 @@ class Host:
         self.timers.clear()
         self.inbox.clear()
         self.reads, self.waking = True, False
-        self.busy_until = self.out_free_at = 0
+        self.busy_until = self.out_free_at = self.publications_in = 0
 
 
 class World:
@@ -193,31 +195,34 @@ class World:
         if machine is None:
             return
         self.events += 1
-        if type(event) is FramesArrived:
-            self._note(event.chunk)
-        else:
-            self._note(f"{host.name} {event!r}".encode())
+        self._note(
+            event.chunk if type(event) is FramesArrived else f"{host.name} {event!r}".encode()
+        )
         if self.on_step is not None:
             self.on_step(self.now, host.name, event)
-        if isinstance(machine, Broker):
-            before = machine.meter.publications_in
-            effects: list[Any] = machine.handle(event, self.now)
-            taken = machine.meter.publications_in - before
-            if taken:
+        before = host.publications_in
+        effects: list[Any] = machine.handle(event, self.now)
+        if type(machine) is Broker:
+            host.publications_in = machine.meter.publications_in
+            if host.publications_in != before:
+                taken = host.publications_in - before
                 cost = host.resources.matching_ns(taken, len(machine.tables.prt))
                 host.busy_until = self.now + cost
             if self.watcher is not None:
                 self.watcher.handled(host, machine)
-        else:
-            effects = machine.handle(event, self.now)
-        self.perform(host, effects)
+        if effects:
+            self.perform(host, effects)
 
     def perform(self, host: Host, effects: list[Any]) -> None:
         """Carry out what a broker or a session wants done."""
         for effect in effects:
             kind = type(effect)
             if kind is SendMany:
-                begin = max(self.now, host.busy_until, host.out_free_at)
+                begin = self.now
+                if begin < host.busy_until:
+                    begin = host.busy_until
+                if begin < host.out_free_at:
+                    begin = host.out_free_at
                 if host.resources.output_bytes_per_second:
                     begin += host.resources.sending_ns(sum(map(len, effect.frames)))
                 host.out_free_at = begin

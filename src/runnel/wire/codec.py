@@ -20,6 +20,7 @@ from runnel.wire.header import (
     FRAME_BYTES_MAX,
     LENGTH_BYTES,
     PUBLICATION,
+    PUBLICATION_READ,
     PUBLICATION_REST,
     PUBLICATION_TAG,
 )
@@ -31,7 +32,7 @@ Frame = Publication | Message
 
 _encode_body = msgspec.msgpack.Encoder().encode
 _pack_frame = FRAME.pack
-_unpack_publication = PUBLICATION.unpack_from
+_unpack_publication = PUBLICATION_READ.unpack_from
 _FRAME_BYTES = FRAME.size
 _PUBLICATION_BYTES = PUBLICATION.size
 
@@ -103,7 +104,7 @@ class Decoder:
         last = end - _PUBLICATION_BYTES
         while end - start >= _FRAME_BYTES:
             if start <= last:
-                length, tag, ttl, hops, flags, advertisement, counter, at, name, size = unpack(
+                length, tag, ttl, hops, flags, advertisement, counter, name, size = unpack(
                     chunk, start
                 )
                 stop = start + LENGTH_BYTES + length
@@ -117,9 +118,7 @@ class Decoder:
                     and counter > 0
                 ):
                     raw = chunk[start:stop]
-                    append(
-                        publication(ttl, hops, flags, advertisement, counter, at, name, size, raw)
-                    )
+                    append(publication(ttl, hops, flags, advertisement, counter, name, size, raw))
                     start = stop
                     continue
             stop = start + self._checked_bytes(chunk, start)
@@ -176,7 +175,7 @@ def _check_publication(chunk: bytes, start: int, length: int) -> None:
         )
     if len(chunk) - start < _PUBLICATION_BYTES:
         return
-    *_, advertisement, counter, _, name, size = _unpack_publication(chunk, start)
+    *_, advertisement, counter, name, size = _unpack_publication(chunk, start)
     if size > min(ATTRIBUTES_BYTES_MAX, length - PUBLICATION_REST - name):
         raise PeerError(
             f"the peer sent a publication with {size:,} bytes of attributes in a frame of "

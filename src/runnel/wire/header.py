@@ -25,6 +25,13 @@ FRAME = Struct(">IB")
 PUBLICATION = Struct(">IBBBHqqqBI")
 """The whole header of a publication. Ids are read as signed, so that one too large shows as negative."""
 
+PUBLICATION_READ = Struct(">IBBBHqq8xBI")
+"""The same, as brokers read it: without the time, which is none of their business."""
+
+TIME = Struct(">q")
+TIME_AT = 25
+"""Where a publication has its time."""
+
 TTL_AT = FRAME.size
 """Where a publication has its ttl, and behind it its hops: all that a broker changes."""
 

@@ -27,6 +27,8 @@ from runnel.wire.header import (
     PUBLICATION,
     PUBLICATION_REST,
     PUBLICATION_TAG,
+    TIME,
+    TIME_AT,
     TTL_AT,
     TTL_MAX,
 )
@@ -66,9 +68,6 @@ class Publication(msgspec.Struct, eq=False, gc=False):
     counter: int
     """Its number among those, from 1."""
 
-    time_ns: int
-    """When it was published, in nanoseconds since 1970 by the publisher's clock."""
-
     name_length: int
     attributes_length: int
     raw: bytes
@@ -96,6 +95,12 @@ class Publication(msgspec.Struct, eq=False, gc=False):
     def payload(self) -> bytes:
         """What the publisher sends along, for the subscribers alone to read."""
         return self.raw[_BODY_AT + self.attributes_length + self.name_length :]
+
+    @property
+    def time_ns(self) -> int:
+        """When it was published, in nanoseconds since 1970 by the publisher's clock."""
+        at: int = TIME.unpack_from(self.raw, TIME_AT)[0]
+        return at
 
     @property
     def publisher(self) -> str:
@@ -176,7 +181,7 @@ def make_publication(
         *(advertisement, counter, time_ns, len(name), len(encoded)),
     )
     raw = b"".join((header, encoded, name, payload))
-    return Publication(ttl, 0, flags, advertisement, counter, time_ns, len(name), len(encoded), raw)
+    return Publication(ttl, 0, flags, advertisement, counter, len(name), len(encoded), raw)
 
 
 def _wrong(
