@@ -164,7 +164,7 @@ def the_window_is_ignored(patch: Patch) -> None:
         lane.unacknowledged.extend(taken)
         frames += taken
 
-    patch(Link, "_take_lane", fill)
+    patch(Link, "_take_lane", take_lane)
 
 
 @mutation
