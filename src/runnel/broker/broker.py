@@ -112,6 +112,9 @@ class Broker:
         self._now = 0
         self._modules = {module.name: module for module in modules}
         self._watchers = [m for m in self._modules.values() if m.watches_publications]
+        self._table_watchers = [m for m in self._modules.values() if m.watches_tables]
+        if self._table_watchers:
+            self.tables.on_change = self._table_changed
         self._handlers: dict[type[Message], Callable[[Link, Any], None]] = {
             Ack: self._ack,
             Advertise: self._advertise,
@@ -185,9 +188,7 @@ class Broker:
         return effects
 
     def _note_congestion(self, link: Link) -> None:
-        if link.kind == "broker" and (
-            link.congested or link.waiting_bytes > self._congested_bytes
-        ):
+        if link.kind == "broker" and (link.congested or link.waiting_bytes > self._congested_bytes):
             self._congested[link] = None
         else:
             self._congested.pop(link, None)
@@ -411,6 +412,8 @@ class Broker:
         next_hops = self.strategy.next_hops
         began = clock() if clock is not None else 0
         outs: dict[int, list[bytes]] = {}
+        is_watched = bool(self._watchers) or self.story is not None
+        all_hops: list[list[int]] = []
         link.data.received += len(run)
         link.publications_in += len(run)
         for publication in run:
@@ -430,22 +433,30 @@ class Broker:
                     outs[number].append(frame)
                 else:
                     outs[number] = [frame]
-            if self.story is not None or self._watchers:
-                self._tell(link, publication, hops)
+            if is_watched:
+                all_hops.append(hops)
         for number, frames in outs.items():
             by_number[number].send_publications(frames)  # type: ignore[union-attr]
             meter.publications_out += len(frames)
         meter.publications_in += len(run)
         if clock is not None:
             meter.matching_ns += clock() - began
+        if is_watched:
+            self._tell(link, run, all_hops)
 
-    def _tell(self, link: Link, publication: Publication, hops: list[int]) -> None:
-        """Let the story and the modules that watch know of a publication."""
+    def _tell(self, link: Link, run: list[Publication], all_hops: list[list[int]]) -> None:
+        """Let the story and the modules that watch know of publications."""
         if self.story is not None:
-            names = [target.name for n in hops if (target := self._by_number[n])]
-            self.story.tell(self._now, f"{link.name} published, for {names}", publication.identity)
+            for publication, hops in zip(run, all_hops, strict=True):
+                names = [target.name for n in hops if (target := self._by_number[n])]
+                what = f"{link.name} published, for {names}"
+                self.story.tell(self._now, what, publication.identity)
         for module in self._watchers:
-            module.published(self, link, publication, hops, self._now)
+            module.routed(self, link, run, all_hops, self._now)
+
+    def _table_changed(self, what: str, row: Any) -> None:
+        for module in self._table_watchers:
+            getattr(module, what)(self, row.link, row, self._now)
 
     def _advertise(self, link: Link, message: Advertise) -> None:
         if self.story is not None:

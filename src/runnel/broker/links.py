@@ -235,7 +235,9 @@ class Link:
             lane.unacknowledged += waiting
             waiting.clear()
         else:
-            while waiting and size < room:  # the last may go over, or one too large would never pass
+            while (
+                waiting and size < room
+            ):  # the last may go over, or one too large would never pass
                 frame = waiting.popleft()
                 size += len(frame)
                 frames.append(frame)

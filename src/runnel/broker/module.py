@@ -7,14 +7,14 @@ with no modules is a plain, correct broker, and pays nothing for those it does n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from runnel.broker.arbiter import Arbiter
 from runnel.broker.links import Link
 from runnel.broker.meter import Meter
 from runnel.broker.story import Story
-from runnel.broker.tables import Tables
+from runnel.broker.tables import Advertisement, Subscription, Tables
 from runnel.routing.strategy import Strategy
 from runnel.wire import Message, Publication
 
@@ -52,7 +52,8 @@ class Module:
 
     name: str
     messages: tuple[type[Message], ...] = ()  # the messages it takes
-    watches_publications: bool = False  # whether `published` is to be called
+    watches_publications: bool = False  # whether `routed` is to be called
+    watches_tables: bool = False  # whether `subscribed`, `advertised` and their opposites are
 
     def start(self, context: Context, now: int) -> None:
         """The broker starts."""
@@ -63,10 +64,27 @@ class Module:
     def timer(self, context: Context, timer: str, now: int) -> None:
         """One of its timers went off."""
 
-    def published(
-        self, context: Context, link: Link, publication: Publication, hops: Iterable[int], now: int
+    def routed(
+        self,
+        context: Context,
+        link: Link,
+        run: list[Publication],
+        hops: list[list[int]],
+        now: int,
     ) -> None:
-        """A publication was routed to these hops."""
+        """Publications that came over a link one after the other were routed, each to its hops."""
+
+    def subscribed(self, context: Context, link: Link, row: Subscription, now: int) -> None:
+        """A subscription came into the PRT."""
+
+    def unsubscribed(self, context: Context, link: Link, row: Subscription, now: int) -> None:
+        """A subscription left the PRT."""
+
+    def advertised(self, context: Context, link: Link, row: Advertisement, now: int) -> None:
+        """An advertisement came into the SRT."""
+
+    def unadvertised(self, context: Context, link: Link, row: Advertisement, now: int) -> None:
+        """An advertisement left the SRT."""
 
     def link_up(self, context: Context, link: Link, now: int) -> None:
         """A link starts fresh."""

@@ -4,15 +4,16 @@ As in the papers: the *subscription routing table* says from which hop each adve
 subscriptions must go), the *publication routing table* from which hop each subscription came (that is where
 publications must go). A hop is a link, to a neighbour broker or to a client alike.
 
-Only `add_…` and `remove_…` change them, so the indexes beside the tables are always in step.
+Only `add_…` and `remove_…` change them, so the indexes beside the tables are always in step, and whoever wants
+to know of changes (`on_change`) hears of all of them.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -99,11 +100,16 @@ class Tables:
         self._hop_of = array("q")  # subscription number → link number, -1 for none
         self._subscriptions = Intersecting()
         self._advertised: dict[int, Intersecting] = {}  # link number → its advertisements
+        self._by_number: dict[
+            int, Subscription
+        ] = {}  # those of clients, by their place in the matcher
+        self.on_change: Callable[[str, Any], None] | None = None  # "subscribed", … and the row
 
     def add_advertisement(self, row: Advertisement) -> None:
         """A publisher is to be found in this direction."""
         self.srt[row.id] = row
         self._advertised.setdefault(row.link.number, Intersecting()).add(row.id, row.selection)
+        self._changed("advertised", row)
 
     def remove_advertisement(self, id: int) -> Advertisement:
         """It is not any more."""
@@ -112,6 +118,7 @@ class Tables:
         advertised.remove(id)
         if not len(advertised):
             del self._advertised[row.link.number]
+        self._changed("unadvertised", row)
         return row
 
     def add_subscription(
@@ -124,6 +131,9 @@ class Tables:
             self._hop_of.append(-1)
         self._hop_of[number] = link.number
         self._subscriptions.add(id, selection)
+        if link.is_client:
+            self._by_number[number] = row
+        self._changed("subscribed", row)
         return row
 
     def remove_subscription(self, id: int) -> Subscription:
@@ -132,7 +142,18 @@ class Tables:
         self._matcher.remove(id)
         self._hop_of[row.number] = -1
         self._subscriptions.remove(id)
+        self._by_number.pop(row.number, None)
+        self._changed("unsubscribed", row)
         return row
+
+    def _changed(self, what: str, row: Advertisement | Subscription) -> None:
+        if self.on_change is not None:
+            self.on_change(what, row)
+
+    def local_subscriptions(self, publication: Publication) -> list[Subscription]:
+        """The subscriptions of clients of this broker that want the publication."""
+        known = self._by_number
+        return [known[number] for number in self._match(publication) if number in known]
 
     def hops(self, publication: Publication) -> list[int]:
         """The numbers of the links behind which somebody wants the publication."""

@@ -167,10 +167,12 @@ class Counter(Module):
     name = "counter"
     messages = (Probe,)
     watches_publications = True
+    watches_tables = True
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, tuple[int, int], int]] = []
         self.lost: list[str] = []
+        self.changes: list[tuple[str, str, int]] = []
         self.fired: list[tuple[str, int]] = []
 
     def start(self, context: Context, now: int) -> None:
@@ -183,10 +185,23 @@ class Counter(Module):
         self.fired.append((timer, now))
         context.trace("report", {"seen": len(self.seen)})
 
-    def published(
-        self, context: Context, link: Link, publication: Publication, hops: Any, now: int
+    def routed(
+        self, context: Context, link: Link, run: list[Publication], hops: list[list[int]], now: int
     ) -> None:
-        self.seen.append((link.name, publication.identity, len(list(hops))))
+        for publication, to in zip(run, hops, strict=True):
+            self.seen.append((link.name, publication.identity, len(to)))
+
+    def subscribed(self, context: Context, link: Link, row: Any, now: int) -> None:
+        self.changes.append(("subscribed", link.name, row.id))
+
+    def unsubscribed(self, context: Context, link: Link, row: Any, now: int) -> None:
+        self.changes.append(("unsubscribed", link.name, row.id))
+
+    def advertised(self, context: Context, link: Link, row: Any, now: int) -> None:
+        self.changes.append(("advertised", link.name, row.id))
+
+    def unadvertised(self, context: Context, link: Link, row: Any, now: int) -> None:
+        self.changes.append(("unadvertised", link.name, row.id))
 
     def link_lost(self, context: Context, link: Link, now: int) -> None:
         self.lost.append(link.name)
@@ -211,9 +226,32 @@ def test_a_module_has_its_own_messages_timers_and_hooks() -> None:
     assert module.lost == ["pub"]
 
 
+def test_a_module_hears_of_every_change_of_the_tables() -> None:
+    module = Counter()
+    door = Door(modules=(module,))
+    door.connect(1, "pub")
+    door.connect(2, "sub")
+    door.arrive(1, Advertise(7, ALL, "near", 9))
+    door.arrive(2, Subscribe(20, ALL, 9), Subscribe(21, raw_selection(parse("a > 5")), 9))
+    wants = [
+        [row.id for row in door.broker.tables.local_subscriptions(make_publication(7, 1, {"a": a}))]
+        for a in (1, 9)
+    ]
+    assert [sorted(ids) for ids in wants] == [[20], [20, 21]]
+    door.arrive(2, Unsubscribe(20))
+    door.arrive(1, b"\xff" * 64)
+    door.arrive(2, b"\xff" * 64)
+    assert module.changes == [
+        *(("advertised", "pub", 7), ("subscribed", "sub", 20), ("subscribed", "sub", 21)),
+        *(("unsubscribed", "sub", 20), ("unadvertised", "pub", 7), ("unsubscribed", "sub", 21)),
+    ]
+    assert not door.broker.tables.local_subscriptions(make_publication(7, 1, {"a": 9}))
+
+
 def test_a_module_that_does_not_watch_is_not_asked() -> None:
     class Deaf(Counter):
         watches_publications = False
+        watches_tables = False
 
     module = Deaf()
     door = Door(modules=(module,))
