@@ -25,9 +25,8 @@ $(STAMP): $(SOURCES)
 setup: $(STAMP) ## build .venv in this checkout and say which engine is in use
 	@$(BIN)/runnel --version
 
-demo: setup     ## generate stock quotes and filters, and match them
-	$(BIN)/runnel stocks build/demo
-	$(BIN)/runnel match --filters build/demo/filters.txt --events build/demo/quotes.parquet --show 2 --top 8
+demo: setup     ## seven real brokers, publishers and subscribers; a link cut and a subscriber moved on the way
+	@$(BIN)/runnel demo
 
 test: setup     ## all tests
 	$(BIN)/pytest -n 2 --dist worksteal --ignore tests/simulation/test_mutations.py tests

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import perf_counter, time_ns
 from typing import Any
@@ -115,7 +115,7 @@ def start_role(
 def events_of(kind: str) -> list[dict[str, Any]]:
     """What is published, again and again."""
     if kind == "quote":
-        quotes = [q for q in synthetic_quotes(symbol_count=1, days=100)]
+        quotes = synthetic_quotes(symbol_count=1, days=100)
         return [dict(quote) | {"symbol": "WANTED"} for quote in quotes]
     return [{"symbol": "WANTED", "price": 10.0 + n, "volume": 1_000 * n} for n in range(100)]
 
@@ -220,7 +220,5 @@ async def _publish(
 
 if __name__ == "__main__":
     roles = {"crowd": crowd, "subscriber": subscriber, "publisher": publisher}
-    try:
+    with suppress(KeyboardInterrupt):
         run(roles[sys.argv[1]](**json.loads(sys.argv[2])))
-    except KeyboardInterrupt:
-        pass

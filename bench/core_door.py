@@ -12,7 +12,8 @@ from itertools import islice
 from time import process_time
 
 from harness import Row, measure
-from runnel.broker.broker import Broker, BrokerConfig
+from runnel.broker.broker import Broker
+from runnel.broker.config import BrokerConfig
 from runnel.broker.events import Connected, FramesArrived
 from runnel.broker.links import Link, LinkConfig
 from runnel.broker.tables import OwnMatcher

@@ -12,7 +12,8 @@ from random import Random
 from time import process_time
 
 from harness import Row, measure, rss_bytes
-from runnel.broker.broker import Broker, BrokerConfig
+from runnel.broker.broker import Broker
+from runnel.broker.config import BrokerConfig
 from runnel.broker.ids import IdSource
 from runnel.client.session import Session, SessionConfig
 from runnel.language import Filter, Op, Predicate, Selection

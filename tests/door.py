@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runnel.broker.broker import Broker, BrokerConfig
+from runnel.broker.broker import Broker
+from runnel.broker.config import BrokerConfig
 from runnel.broker.effects import Close, Connect, SendMany, SetTimer, Trace
 from runnel.broker.events import Connected, FramesArrived, TimerFired
 from runnel.broker.module import Module

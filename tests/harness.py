@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from runnel.broker.broker import Broker, BrokerConfig
+from runnel.broker.broker import Broker
+from runnel.broker.config import BrokerConfig
 from runnel.broker.effects import Close, Connect, SendMany, SetTimer, Trace
 from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
 from runnel.broker.ids import IdSource

@@ -8,23 +8,52 @@ The names that most programs need are here; each room (`runnel.language`, `runne
 [1]
 """
 
-from runnel.errors import InputError, RunnelError
+from runnel.client import blocking
+from runnel.client.aio import Client, State, connect
+from runnel.client.events import Event
+from runnel.client.publisher import Publisher
+from runnel.client.subscription import Subscription
+from runnel.errors import (
+    ClientClosed,
+    ConnectionFailed,
+    InputError,
+    MoveFailed,
+    NetworkError,
+    NoCredit,
+    PublicationInDoubt,
+    RunnelError,
+)
 from runnel.language import Disjunction, Filter, Limits, Op, Predicate, parse, to_padres, to_sql
 from runnel.matching import Engine, make_engine
+from runnel.net.loops import run
 from runnel.version import __version__
 
 __all__ = [
+    "Client",
+    "ClientClosed",
+    "ConnectionFailed",
     "Disjunction",
     "Engine",
+    "Event",
     "Filter",
     "InputError",
     "Limits",
+    "MoveFailed",
+    "NetworkError",
+    "NoCredit",
     "Op",
     "Predicate",
+    "PublicationInDoubt",
+    "Publisher",
     "RunnelError",
+    "State",
+    "Subscription",
     "__version__",
+    "blocking",
+    "connect",
     "make_engine",
     "parse",
+    "run",
     "to_padres",
     "to_sql",
 ]

@@ -4,8 +4,14 @@
     ├── InputError           your mistake: what you passed in cannot be used (also a ValueError)
     │   ├── FilterSyntaxError    the text of a filter or publication cannot be read
     │   ├── FilterLimitError     a filter is larger than the limits allow
-    │   └── InvalidValue         a value, operator or attribute name that the language does not have
+    │   ├── InvalidValue         a value, operator or attribute name that the language does not have
+    │   ├── NoCredit             published without waiting, though the broker takes no more at the moment
+    │   └── ClientClosed         called on a client that was closed
     ├── PeerError            the peer's mistake: it sent something that it must not send
+    ├── NetworkError         nobody's mistake: the network, or a broker in it, is not as it should be
+    │   ├── ConnectionFailed     no broker could be reached (also a ConnectionError)
+    │   ├── PublicationInDoubt   publications may or may not have arrived
+    │   └── MoveFailed           the client could not move to another broker, and stays where it is
     └── BugError             our mistake: please report it
 
 Rule: a message says what is wrong and what to do about it, in the words of whoever reads it.
@@ -60,8 +66,48 @@ class InvalidValue(InputError):  # noqa: N818 - named for what it reports, not f
     """A value, operator or attribute name that the language does not have."""
 
 
+class NoCredit(InputError):  # noqa: N818 - named for what it reports, not for being an error
+    """The broker takes no more publications at the moment: wait for credit, or use `publish`, which waits."""
+
+
+class ClientClosed(InputError):  # noqa: N818 - named for what it reports, not for being an error
+    """The client was closed, so it can do nothing more: connect another one."""
+
+
 class PeerError(RunnelError):
     """The other side of a connection broke the protocol."""
+
+
+class NetworkError(RunnelError):
+    """The network, or a broker in it, is not as it should be; trying again later may help."""
+
+
+class ConnectionFailed(NetworkError, ConnectionError):  # noqa: N818 - as its siblings
+    """No broker could be reached; the message names every address and why it failed."""
+
+
+class PublicationInDoubt(NetworkError):  # noqa: N818 - as its siblings
+    """The broker went away before it said whether it had these publications; they are not sent again.
+
+    >>> print(PublicationInDoubt(1))
+    1 publication may or may not have arrived: the broker was lost before it confirmed
+    >>> PublicationInDoubt(3).count
+    3
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        what = "1 publication" if count == 1 else f"{count:,} publications"
+        super().__init__(
+            f"{what} may or may not have arrived: the broker was lost before it confirmed"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return PublicationInDoubt, (self.count,)
+
+
+class MoveFailed(NetworkError):  # noqa: N818 - as its siblings
+    """The client could not move to the other broker; it stays where it is, and nothing is lost."""
 
 
 class BugError(RunnelError):

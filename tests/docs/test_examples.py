@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 _PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PROGRAM = re.compile(r"# \w+\.py\n")
 _LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 
 
@@ -19,6 +20,8 @@ def test_the_python_examples_of_a_document_run(document: Path) -> None:
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False)
     for block in _PYTHON_BLOCK.finditer(text):
         line = text.count("\n", 0, block.start(1))
+        if _PROGRAM.match(block.group(1)):
+            continue  # a whole program: tests/process/test_readme.py runs those
         example = parser.get_doctest(block.group(1), names, document.name, str(document), line)
         assert example.examples, f"{document.name}:{line}: a python block without >>> is never run"
         report: list[str] = []

@@ -144,10 +144,10 @@ def the_dialler_accepts_a_run_that_it_gave_up(patch: Patch) -> None:
     true = Broker._hello
 
     def hello(self: Broker, conn: int, frame: Any) -> Any:
-        if conn in self._dialled and frame.name in self.links:
-            self._dialled[conn] = self.links[frame.name]
-        elif conn in self._dialled:
-            self._dialled[conn] = self._new_link(frame.name, "broker")
+        connection = self._connections[conn]
+        if connection.dialled is not None:
+            known = self.links.get(frame.name)
+            connection.dialled = known or self._new_link(frame.name, "broker")
         return true(self, conn, frame)
 
     patch(Broker, "_hello", hello)

@@ -10,11 +10,12 @@ State changes only inside `handle` and `start`, and every change ends in `_flush
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from runnel.broker.arbiter import Arbiter
 from runnel.broker.barriers import Barriers
+from runnel.broker.config import BrokerConfig
 from runnel.broker.effects import Close, Connect, Effect, Exit, SendMany, SetTimer, Trace
 from runnel.broker.events import (
     Connected,
@@ -24,7 +25,7 @@ from runnel.broker.events import (
     StopAsked,
     TimerFired,
 )
-from runnel.broker.links import Link, LinkConfig
+from runnel.broker.links import Link
 from runnel.broker.meter import Meter
 from runnel.broker.module import Module
 from runnel.broker.story import Story
@@ -39,6 +40,7 @@ from runnel.wire import (
     Decoder,
     Fence,
     Hello,
+    Lane,
     Message,
     Missed,
     PeerKind,
@@ -47,6 +49,7 @@ from runnel.wire import (
     Unadvertise,
     Unsubscribe,
     encode,
+    lane_of,
 )
 
 TICK = "tick"
@@ -54,23 +57,18 @@ OVERFLOW = "its queue overflowed"
 EXPIRED = "down for too long"
 
 
-def client_link_config() -> LinkConfig:
-    """A client's queue is shorter, and its publications are confirmed at once."""
-    return LinkConfig(queue_bytes_max=8 << 20, ack_every=1)
+def _ignore(link: Link, message: Message) -> None:
+    """Do nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerConfig:
-    """One broker. It dials the neighbours named here; others may dial it."""
+@dataclass(slots=True, eq=False)
+class Connection:
+    """One connection: who it was dialled for, and the link it carries once the peer said Hello."""
 
-    name: str
-    dials: tuple[str, ...] = ()
-    link: LinkConfig = field(default_factory=LinkConfig)
-    client_link: LinkConfig = field(default_factory=client_link_config)
-    credit_max: int = 1024  # publications a client may have unacknowledged
-    credit_min: int = 16
-    congested_bytes: int = 8 << 20  # a broker link with this much waiting slows publishers down
-    tell_stories: bool = False
+    decoder: Decoder
+    since: int
+    dialled: Link | None = None
+    link: Link | None = None
 
 
 class Broker:
@@ -97,12 +95,9 @@ class Broker:
         self._by_number: list[Link | None] = []
         self._free_numbers: list[int] = []
         self._tokens = incarnation << 20
-        self._decoders: dict[int, Decoder] = {}
-        self._link_of: dict[int, Link] = {}  # connection → link, once the peer said Hello
-        self._dialled: dict[int, Link] = {}  # connection → the link it was dialled for, until then
+        self._connections: dict[int, Connection] = {}
         self._dialling: dict[str, None] = {}
         self._outbox: dict[Link, None] = {}  # links with something to write
-        self._silent: dict[int, int] = {}  # connections that have not said Hello, and since when
         self._congested: dict[Link, None] = {}
         self._congested_bytes = config.congested_bytes
         self._effects: list[Effect] = []
@@ -222,7 +217,10 @@ class Broker:
 
     def _leave_when_dry(self) -> None:
         """Everything was acknowledged by whoever it was for: say farewell to all."""
-        if any(link.waiting_bytes or link.flying_bytes for link in self.links.values()):
+        if any(
+            (link.waiting_bytes or link.flying_bytes) and not link.is_lost(self._now)
+            for link in self.links.values()
+        ):
             return
         self._stopping, self._over = False, True
         for link in list(self.links.values()):
@@ -235,21 +233,18 @@ class Broker:
     # -- connections ----------------------------------------------------------------------------------
 
     def _connected(self, conn: int, peer: str | None) -> None:
-        self._decoders[conn] = Decoder()
-        self._silent[conn] = self._now
+        connection = self._connections[conn] = Connection(Decoder(), self._now)
         if peer is None:
             return
         self._dialling.pop(peer, None)
-        link = self._dialled[conn] = self.links.get(peer) or self._new_link(peer, "broker")
+        link = connection.dialled = self.links.get(peer) or self._new_link(peer, "broker")
         self._effects.append(SendMany(conn, [link.hello("broker", self.name)]))
 
     def _disconnected(self, conn: int, peer: str | None) -> None:
         if peer is not None:
             self._dialling.pop(peer, None)
-        self._decoders.pop(conn, None)
-        self._dialled.pop(conn, None)
-        self._silent.pop(conn, None)
-        link = self._link_of.pop(conn, None)
+        connection = self._connections.pop(conn, None)
+        link = connection.link if connection is not None else None
         if link is not None and link.conn == conn:
             link.down(self._now)
 
@@ -258,14 +253,14 @@ class Broker:
         self._disconnected(conn, None)
 
     def _frames_arrived(self, conn: int, chunk: bytes) -> None:
-        decoder = self._decoders.get(conn)
-        if decoder is None:
+        connection = self._connections.get(conn)
+        if connection is None:
             return  # closed by us; what was under way no longer counts
         self.meter.bytes_in += len(chunk)
-        link = self._link_of.get(conn)
+        link = connection.link
         run: list[Publication] = []  # publications that came one after the other
         try:
-            for frame in decoder.feed(chunk):
+            for frame in connection.decoder.feed(chunk):
                 if link is None:
                     link = self._hello(conn, frame)
                 elif type(frame) is Publication:
@@ -275,7 +270,7 @@ class Broker:
                         self._publish(link, run)
                         run = []
                     self._message(link, frame)  # type: ignore[arg-type]
-                    if conn not in self._decoders:
+                    if conn not in self._connections:
                         return
             if run and link is not None:
                 self._publish(link, run)
@@ -299,7 +294,9 @@ class Broker:
         kind = type(message)
         handler = self._handlers.get(kind)
         if handler is None:
-            raise PeerError(f"{link.name} sent a {kind.__name__}, which has no place here")
+            if lane_of(message) is not Lane.MONITOR:
+                raise PeerError(f"{link.name} sent a {kind.__name__}, which has no place here")
+            handler = _ignore  # monitoring that nobody here takes part in
         link.count(message)
         if kind is not Ack:
             self.meter.control_in += 1
@@ -310,7 +307,8 @@ class Broker:
     def _hello(self, conn: int, frame: Any) -> Link | None:
         if not isinstance(frame, Hello):
             raise PeerError("the first frame of a connection must be Hello")
-        dialled = self._dialled.pop(conn, None)
+        connection = self._connections[conn]
+        dialled, connection.dialled = connection.dialled, None
         if dialled is not None and dialled.name != frame.name:
             raise PeerError(
                 f"dialled {dialled.name} but {frame.name} answered: check the addresses"
@@ -324,9 +322,12 @@ class Broker:
             return None
         if link is None:
             link = self._new_link(frame.name, frame.kind)
-        if link.conn:
-            self._close(link.conn, "the peer opened another connection")
         fresh = not link.fits(frame)
+        if link.conn:
+            if fresh and link.is_client:  # somebody else of that name: two would displace each other for ever
+                bye = Bye(f"another client called {link.name} has connected here", is_final=True)
+                self._effects.append(SendMany(link.conn, [encode(bye)]))
+            self._close(link.conn, "the peer opened another connection")
         if fresh:
             self._lose_routes(link)
             link.start_fresh(frame.token, None if dialled else self._new_token())
@@ -337,8 +338,7 @@ class Broker:
         if not fresh:
             link.resume(frame)
         link.up(conn, self._now)
-        self._link_of[conn] = link
-        del self._silent[conn]
+        connection.link = link
         self._outbox[link] = None
         self.trace("link-up", {"peer": link.name, "fresh": fresh})
         if fresh:
@@ -390,13 +390,15 @@ class Broker:
                 self._close(link.conn, "nothing heard for three heartbeats")
             if link.is_expired(self._now):
                 self._forget(link, EXPIRED)
-        for conn, since in list(self._silent.items()):
-            if self._now - since > 3 * self.config.link.heartbeat_ns:
+        patience_ns = 3 * self.config.link.heartbeat_ns
+        for conn, connection in list(self._connections.items()):
+            if connection.link is None and self._now - connection.since > patience_ns:
                 self._close(conn, "no Hello within three heartbeats")
         for peer in self.config.dials:
             known = self.links.get(peer)
             under_way = peer in self._dialling or any(
-                link.name == peer for link in self._dialled.values()
+                connection.dialled is not None and connection.dialled.name == peer
+                for connection in self._connections.values()
             )
             if not under_way and (known is None or not known.conn):
                 self._dialling[peer] = None

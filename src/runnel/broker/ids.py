@@ -1,10 +1,13 @@
 """Names that are unique in the whole network without asking anybody.
 
 A maker of ids has a prefix of its own (43 bits, drawn by the driver: chance is an argument) and counts
-below it (20 bits). Ids fit 63 bits, so they are plain ints in engines, on the wire and in traces.
+below it (20 bits); when these are used up, another prefix is drawn. Ids fit 63 bits, so they are plain ints
+in engines, on the wire and in traces.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from runnel.errors import BugError
 
@@ -20,7 +23,11 @@ class IdSource:
     True
     """
 
-    def __init__(self, prefix: int) -> None:
+    def __init__(self, prefix: int, more: Callable[[], int] | None = None) -> None:
+        self._more = more
+        self._start(prefix)
+
+    def _start(self, prefix: int) -> None:
         if not 0 < prefix <= PREFIX_MAX:
             raise BugError(f"an id prefix lies between 1 and {PREFIX_MAX}, not {prefix}")
         self._next = prefix << COUNTER_BITS
@@ -29,6 +36,8 @@ class IdSource:
     def next(self) -> int:
         """A new id."""
         if self._next == self._last:
-            raise BugError("a session made a million ids: it must be restarted with a new prefix")
+            if self._more is None:
+                raise BugError("a million ids were made, and nobody said how to draw another prefix")
+            self._start(self._more())
         self._next += 1
         return self._next

@@ -317,6 +317,10 @@ class Link:
         """Nothing heard for three heartbeats: if it is connected, it is half-open."""
         return now - self.heard_at > 3 * self.config.heartbeat_ns
 
+    def is_lost(self, now: int) -> bool:
+        """Down for longer than a peer that lives takes to come back."""
+        return self.conn == 0 and now - self.down_since > 2 * self.config.heartbeat_ns
+
     def is_expired(self, now: int) -> bool:
         """Down for so long that nobody waits for it any more."""
         return self.conn == 0 and now - self.down_since > self.config.resume_timeout_ns

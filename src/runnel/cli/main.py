@@ -1,30 +1,46 @@
 """The `runnel` program: the group that the commands hang from, and what they all share.
 
-Rule: a user's mistake ends with exit code 2 and a message that says what to do, never with a traceback.
+Rules:
+- A user's mistake ends with exit code 2 and a message that says what to do, never with a traceback.
+- A command lives in the file of its name and is loaded when it is wanted: a broker need not carry what draws tables.
 """
 
 import sys
+from importlib import import_module
 
 import click
 
-from runnel.cli.match import match
-from runnel.cli.simulate import simulate
-from runnel.cli.stocks import stocks
-from runnel.errors import InputError
+from runnel.errors import InputError, NetworkError
 from runnel.matching import engine_note
 from runnel.version import __version__
 
+_COMMANDS = (
+    *("broker", "up", "down", "status"),
+    *("pub", "sub", "advertise", "explain"),
+    *("demo", "simulate", "match", "stocks", "trace", "completion"),
+)
+
 
 class _Program(click.Group):
-    """A group that turns every InputError of its commands into a message and exit code 2."""
+    """A group that turns what its commands cannot do into a message: exit code 2, or 1 if it is the network."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = getattr(import_module(f"runnel.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except InputError as error:
+        except (InputError, NetworkError) as error:
             click.secho("Error: ", fg="red", bold=True, nl=False, err=True)
             click.echo(str(error), err=True)
-            sys.exit(2)
+            sys.exit(2 if isinstance(error, InputError) else 1)
 
 
 def _print_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
@@ -46,12 +62,12 @@ def main() -> None:
     """Content-based publish/subscribe: who wants this event?
 
     \b
-    Try it without data of your own:
-      runnel stocks build/demo
-      runnel match --filters build/demo/filters.txt --events build/demo/quotes.parquet
+    A network of your own, in three terminals:
+      runnel broker --name B1
+      runnel sub "symbol = 'YHOO'"
+      runnel pub symbol=YHOO close=18.37
+    Seven brokers at once:
+      runnel demo
+      runnel up --example tree7 > tree7.toml
+      runnel up tree7.toml
     """
-
-
-main.add_command(match)
-main.add_command(simulate)
-main.add_command(stocks)

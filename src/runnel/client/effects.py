@@ -52,6 +52,12 @@ class HomeDown(Struct, frozen=True, gc=False):
     broker: str
 
 
+class Dismissed(Struct, frozen=True, gc=False):
+    """The broker does not want this client: it is not connected any more, and will not be."""
+
+    reason: str
+
+
 class Moved(Struct, frozen=True, gc=False):
     """The session now lives at another broker; nothing was lost or doubled on the way."""
 
@@ -73,6 +79,7 @@ SessionEffect = (
     | MissedSome
     | HomeUp
     | HomeDown
+    | Dismissed
     | Moved
     | MoveGivenUp
 )

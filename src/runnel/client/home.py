@@ -10,7 +10,25 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from runnel.broker.links import Link
+from runnel.language import Attributes, Selection
+from runnel.matching import make_engine
 from runnel.wire import Decoder, Publication
+
+
+class Advertised:
+    """An advertisement of ours: who publishes, and what."""
+
+    def __init__(self, name: str, selection: Selection) -> None:
+        self.name = name
+        self.selection = selection
+        # An engine answers many times faster than `Selection.matches`, and it is asked for every publication.
+        self._engine = make_engine()
+        self._engine.add(0, selection)
+        self._match = self._engine.match
+
+    def allows(self, attributes: Attributes) -> bool:
+        """Whether an event may be published under it."""
+        return len(self._match(attributes)) > 0
 
 
 @dataclass(slots=True, eq=False)

@@ -23,6 +23,7 @@ from runnel.broker.links import Link, LinkConfig
 from runnel.client.effects import (
     Confirmed,
     Deliver,
+    Dismissed,
     HomeDown,
     HomeUp,
     MissedSome,
@@ -32,7 +33,7 @@ from runnel.client.effects import (
     SessionEffect,
     Unconfirmed,
 )
-from runnel.client.home import Home
+from runnel.client.home import Advertised, Home
 from runnel.client.move import Move
 from runnel.errors import InputError, PeerError
 from runnel.language import EVERYTHING, Attributes, Selection
@@ -74,14 +75,6 @@ class SessionConfig:
     held_bytes_max: int = 16 << 20  # what a move may hold back before it gives up
 
 
-@dataclass(slots=True)
-class Publisher:
-    """An advertisement of ours."""
-
-    name: str
-    selection: Selection
-
-
 class Session:
     """A client; see the top of the file."""
 
@@ -91,7 +84,7 @@ class Session:
         self.home: Home | None = None
         self.next: Home | None = None  # where we are moving to
         self.subscriptions: dict[int, Selection] = {}
-        self.publishers: dict[int, Publisher] = {}
+        self.publishers: dict[int, Advertised] = {}
         self.holding = False  # the application does not keep up
         self.doubles = 0  # publications dropped because they were seen
         self._ids = ids
@@ -150,7 +143,7 @@ class Session:
                 f"a publisher's name takes at most {NAME_BYTES_MAX} bytes: {name[:40]!r}…"
             )
         id = self._ids.next()
-        self.publishers[id] = Publisher(name, selection)
+        self.publishers[id] = Advertised(name, selection)
         for home in self._homes():
             if home.registered:
                 self._register_publisher(home, id)
@@ -171,7 +164,8 @@ class Session:
             return 0
         if self.move is Move.DRYING:
             return 0  # what was published before must be everywhere before a shorter way opens
-        return max(0, home.link.credit - len(home.outstanding))
+        credit = home.link.credit - len(home.outstanding)
+        return credit if credit > 0 else 0
 
     def publish(
         self, id: int, attributes: Attributes, payload: bytes = b"", time_ns: int = 0
@@ -180,19 +174,18 @@ class Session:
         home = self.home
         if home is None or not self.credit:
             raise InputError("no credit to publish: wait until the broker has taken what was sent")
-        publisher = self.publishers[id]
-        if not publisher.selection.matches(attributes):
-            raise InputError(f"the publication is not what was advertised: {publisher.selection}")
-        advertisement = home.advertisements[id]
+        advertised = self.publishers[id]
         counter = home.counters.get(id, 0) + 1
         publication = make_publication(
-            *(advertisement, counter, attributes, payload),
-            publisher=publisher.name,
+            *(home.advertisements[id], counter, attributes, payload),
+            publisher=advertised.name,
             time_ns=time_ns,
             ttl=self.config.ttl,
         )
+        if not advertised.allows(attributes):
+            raise InputError(f"the publication is not what was advertised: {advertised.selection}")
         home.counters[id] = counter
-        self._send_frame(home, publication.frame())
+        self._send_frame(home, publication.raw)
         home.outstanding.append(home.data_sent)
         return publication
 
@@ -283,6 +276,8 @@ class Session:
             case Bye():
                 home.link.peer_token = 0  # there is nothing to come back to
                 self._drop_connection(home, "the broker leaves", now)
+                if frame.is_final:
+                    self._dismissed(home, frame.reason)
             case Missed():
                 self._effects.append(MissedSome(frame.count))
             case _:
@@ -336,6 +331,13 @@ class Session:
         elif what is not None and what > 0:
             self._effects.append(Ready(what))
 
+    def _dismissed(self, home: Home, reason: str) -> None:
+        if home is self.next:
+            self._give_up_move()
+            return
+        self.close()
+        self._effects.append(Dismissed(reason))
+
     # -- moving ---------------------------------------------------------------------------------------
 
     def _arrive(self) -> None:
@@ -351,10 +353,11 @@ class Session:
         self._effects.append(Moved(new.broker))
 
     def _give_up_move(self) -> None:
-        if self.next is not None:
-            self._leave(self.next)
-            self._effects.append(MoveGivenUp(self.next.broker))
-        self.next, self.move = None, Move.STEADY
+        given_up, self.next, self.move = self.next, None, Move.STEADY
+        if given_up is not None and self.home is not None:
+            self._leave(given_up)
+            self._ask_again(self.home, given_up.asked_ready)
+            self._effects.append(MoveGivenUp(given_up.broker))
 
     def _ask(self, home: Home, what: int) -> None:
         """A barrier over all routes of this home."""

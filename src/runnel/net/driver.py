@@ -76,8 +76,8 @@ class Driver:
         self.handle(Connected(conn, peer))
         return conn
 
-    def failed(self, peer: str) -> None:
-        """A peer could not be dialled."""
+    def failed(self, peer: str, reason: str = "") -> None:
+        """A peer could not be dialled; the reason is for whoever wants to tell somebody."""
         self.handle(Disconnected(0, peer))
 
     def received(self, conn: int, chunk: bytes) -> None:

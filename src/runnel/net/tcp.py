@@ -7,8 +7,10 @@ writing wait: a link has at most a window's worth of bytes under way, so what th
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
+from typing import cast
 
 from runnel.net.addresses import Address
 from runnel.net.driver import Connection, Driver
@@ -30,8 +32,7 @@ class TcpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not say that it is one
         opened = transport.get_extra_info("socket")
         if opened is not None:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -78,13 +79,22 @@ class TcpDialler:
                 await loop.create_connection(
                     lambda: TcpConnection(driver, peer), address.host, address.port
                 )
-        except OSError:  # TimeoutError is one
-            driver.failed(peer)
+        except OSError as error:  # TimeoutError is one
+            driver.failed(peer, _reason(error))
 
     def stop(self) -> None:
         """Give up what is under way."""
         for task in self._under_way:
             task.cancel()
+
+
+def _reason(error: OSError) -> str:
+    """Why dialling failed, in the system's own words."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {DIAL_TIMEOUT_S:g} s"
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 async def listen(driver: Driver, address: Address) -> asyncio.Server:

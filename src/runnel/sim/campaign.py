@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from runnel.broker.broker import BrokerConfig
+from runnel.broker.config import BrokerConfig
 from runnel.broker.links import LinkConfig
 from runnel.routing.tree import TreeConfig
 from runnel.sim.model import Tree

@@ -23,7 +23,7 @@ from runnel.sim.resources import Resources
 from runnel.sim.world import Host, World
 from runnel.topology.events import events_of
 from runnel.topology.outcome import Outcome, as_text
-from runnel.topology.plan import ClientPlan, Topology
+from runnel.topology.plan import ClientPlan, Topology, verify_ends
 from runnel.workload.files import Event
 
 SECOND = 1_000_000_000
@@ -34,18 +34,8 @@ PATIENCE_NS = 600 * SECOND
 
 def simulate_topology(topology: Topology, seed: int = 1, seconds: float | None = None) -> Outcome:
     """Run a topology to its end; publishers without an end stop after so many seconds."""
-    endless = [c.name for c in topology.clients if c.publish and _is_endless(c)]
-    if endless and seconds is None:
-        raise InputError(
-            f"{', '.join(endless)} would publish for ever: say for how many seconds, "
-            "or give each a count"
-        )
+    verify_ends(topology, seconds)
     return _Run(topology, seed, seconds).go()
-
-
-def _is_endless(client: ClientPlan) -> bool:
-    publish = client.publish
-    return publish is not None and publish.events == "stocks" and publish.count is None
 
 
 @dataclass(slots=True, eq=False)
@@ -206,6 +196,7 @@ class _Run:
                     text = as_text(publication.attributes)
                     delivery = (place, publication.publisher, text)
                     self._outcome.deliveries[host.name].append(delivery)
+                    self._outcome.delivered[host.name] += 1
             case Ready(id=id):
                 client.awaited.discard(id)
             case HomeUp():

@@ -130,6 +130,8 @@ class Bye(Message, frozen=True):
     """This side leaves for good: forget it at once."""
 
     reason: Reason
+    is_final: bool = False
+    """The other side is not wanted here again: it must not dial."""
 
 
 # The tags are for good: a peer of another age must not take one message for another.

@@ -17,6 +17,7 @@ from runnel.wire import (
     Barrier,
     Fence,
     Hello,
+    Lane,
     Message,
     Missed,
     Publication,
@@ -24,6 +25,7 @@ from runnel.wire import (
     Unadvertise,
     Unsubscribe,
     make_publication,
+    register,
 )
 
 BEAT = SECOND
@@ -34,6 +36,15 @@ def door() -> Door:
     return busy_door()
 
 
+class Order(Message, frozen=True):
+    """A module's message that must not be passed over."""
+
+    token: int
+
+
+register(252, Order, Lane.DATA)
+
+
 # -- peers that break the rules ------------------------------------------------------------------------
 
 BROKEN: dict[str, list[Message | Publication | bytes]] = {
@@ -41,7 +52,7 @@ BROKEN: dict[str, list[Message | Publication | bytes]] = {
     "unknown tag": [b"\x00\x00\x00\x02\xc8\xc0"],
     "second Hello": [Hello(PROTOCOL, "client", "pub", 1, 0, 0, 0, 0)],
     "Missed, which is for clients": [Missed(1)],
-    "a module's message without the module": [Probe(1)],
+    "a module's message without the module": [Order(1)],
     "withdraws what it has not": [Unsubscribe(99)],
     "withdraws what is another's": [Unsubscribe(20)],
     "withdraws an advertisement it has not": [Unadvertise(8)],
@@ -64,6 +75,12 @@ def test_a_peer_that_breaks_the_rules_is_closed_and_nobody_else(door: Door, what
     door.arrive(3, quote)
     assert [frame.identity for frame in door.received(2)] == [(8, 1)]  # type: ignore[union-attr]
     assert list(door.closed) == [1]
+
+
+def test_monitoring_that_nobody_here_takes_part_in_is_ignored(door: Door) -> None:
+    door.arrive(1, Probe(1), make_publication(7, 1, {"a": 1}))
+    assert not door.closed
+    assert [frame.identity for frame in door.received(2)] == [(7, 1)]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("what", ["garbage", "subscribes under a known id"])

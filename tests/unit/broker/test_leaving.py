@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from door import ALL, Door
 from harness import SECOND, Network
 from runnel.broker.effects import Exit
 from runnel.broker.events import StopAsked
 from runnel.broker.links import LinkConfig
 from runnel.client.effects import Confirmed, HomeDown, HomeUp, MissedSome, Unconfirmed
 from runnel.language import parse
+from runnel.wire import Bye, Subscribe
 
 
 @pytest.fixture
@@ -62,6 +64,31 @@ def test_publishers_have_no_credit_at_a_broker_that_stops(net: Network) -> None:
     net.settle()
     net.advance(SECOND)
     assert net.effects("B1", Exit) and net.delivered("slow") == [1]
+
+
+def test_nobody_waits_for_what_is_owed_to_the_dead(net: Network) -> None:
+    net.session("sub", "B2").subscribe(parse("a > 0"))
+    publisher, id = net.publisher("pub", "B1", "a > 0")
+    net.unreachable["B2"] = None
+    net.cut("B1", "B2")
+    publisher.publish(id, {"a": 1})
+    net.settle()
+    net.event("B1", StopAsked())
+    assert not net.effects("B1", Exit), "B2 may come back"
+    net.advance(3 * SECOND)
+    assert net.effects("B1", Exit)
+
+
+def test_of_two_clients_of_one_name_the_last_stays_and_the_first_is_told() -> None:
+    door = Door()
+    door.connect(1, "alice")
+    door.arrive(1, Subscribe(20, ALL, 9))
+    door.received(1)
+    door.connect(2, "alice")
+    (bye,) = [frame for frame in door.received(1) if isinstance(frame, Bye)]
+    assert bye.is_final and "another client called alice" in bye.reason
+    assert list(door.closed) == [1]
+    assert not door.broker.tables.prt, "what the first had set up went with it"
 
 
 def test_a_client_comes_back_fresh_after_a_farewell(net: Network) -> None:

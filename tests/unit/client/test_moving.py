@@ -35,6 +35,30 @@ def test_a_move_given_up_in_the_middle_of_a_chunk_loses_nothing():
     assert network.delivered("s") == list(range(1, 21))
 
 
+def test_who_waits_to_be_ready_still_does_when_a_move_is_given_up():
+    network = chain("B1", "B2", "B3")
+    publisher, published = network.publisher("p", "B1", "a > 0")
+    session = network.session("s", "B3", held_bytes_max=1_000)
+    id = session.subscribe(parse("a > 0"))
+    network.settle()
+    network.hold("B3", "s")
+    session.move_to("B1", network.now)
+    network.settle()
+    assert session.move is Move.DRYING
+    network.hold("B1", "s")
+    for value in range(1, 21):
+        publisher.publish(published, {"a": value}, b"x" * 100)
+    network.settle()
+    session.ready(id)  # asked for where the session is going, which it then does not
+    network.settle()
+    network.release("B1", "s")
+    network.settle()
+    assert network.effects("s", MoveGivenUp) == [MoveGivenUp("B1")]
+    network.release("B3", "s")
+    network.settle()
+    assert network.effects("s", Ready) == [Ready(id)]
+
+
 def test_a_subscription_covers_only_as_far_as_it_reaches():
     network = chain("B1", "B2", "B3")
     publisher, id = network.publisher("p", "B1", "a > 0")

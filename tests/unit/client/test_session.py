@@ -6,12 +6,13 @@ import pytest
 
 from harness import SECOND, Network
 from runnel.broker.effects import Connect
-from runnel.broker.events import Connected, FramesArrived
+from runnel.broker.events import Connected, FramesArrived, TimerFired
 from runnel.broker.ids import IdSource
 from runnel.broker.links import LinkConfig
 from runnel.client.effects import (
     Confirmed,
     Deliver,
+    Dismissed,
     HomeDown,
     HomeUp,
     MissedSome,
@@ -470,3 +471,13 @@ def test_an_address_says_nothing_about_who_is_to_be_found_there() -> None:
     told = session.handle(FramesArrived(5, encode(hello)), 0)
     assert HomeUp("runnel://127.0.0.1:7001", True) in told
     assert session.home is not None and session.home.name == "anybody"
+
+
+def test_a_client_that_is_not_wanted_goes_and_does_not_come_back() -> None:
+    alone = Alone()
+    alone.shake_hands()
+    told = alone.arrive(encode(Bye("another client called s", is_final=True)))
+    assert Dismissed("another client called s") in told
+    assert alone.session.home is None
+    later = alone.session.handle(TimerFired("tick"), 5 * SECOND)
+    assert not [effect for effect in later if isinstance(effect, Connect)]

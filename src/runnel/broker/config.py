@@ -1,0 +1,26 @@
+"""What a broker is told when it is made: its name, its neighbours, its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from runnel.broker.links import LinkConfig
+
+
+def client_link_config() -> LinkConfig:
+    """A client's queue is shorter, and its publications are confirmed at once."""
+    return LinkConfig(queue_bytes_max=8 << 20, ack_every=1)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """One broker. It dials the neighbours named here; others may dial it."""
+
+    name: str
+    dials: tuple[str, ...] = ()
+    link: LinkConfig = field(default_factory=LinkConfig)
+    client_link: LinkConfig = field(default_factory=client_link_config)
+    credit_max: int = 1024  # publications a client may have unacknowledged
+    credit_min: int = 16
+    congested_bytes: int = 8 << 20  # a broker link with this much waiting slows publishers down
+    tell_stories: bool = False

@@ -1,0 +1,42 @@
+"""`runnel advertise`: keeps an advertisement standing, so that routes to it are there."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from runnel.cli.running import run_until_signal
+from runnel.cli.where import DIAL_S, broker_option, find_broker
+from runnel.client.aio import connect
+from runnel.language import parse
+
+
+@click.command(short_help="Hold an advertisement until Ctrl-C.")
+@click.argument("filter_text", metavar="FILTER")
+@broker_option
+@click.option("--name", help="What the publisher is called; unique in the network.")
+def advertise(filter_text: str, broker: str | None, name: str | None) -> None:
+    """Announce what will be published, and hold the announcement until Ctrl-C.
+
+    Subscriptions travel only towards advertisements that they meet. A standing one keeps the routes of
+    subscriptions in place while publishers come and go, and lets `runnel explain` show them. To publish, use
+    `runnel pub`, which advertises by itself.
+
+    \b
+    Examples:
+      runnel advertise "class = 'STOCK'"
+      runnel advertise "class = 'STOCK' AND symbol = 'YHOO'" --name nasdaq
+    """
+    selection = parse(filter_text)
+
+    async def hold() -> None:
+        async with connect(str(find_broker(broker)), name=name, timeout=DIAL_S) as client:
+            publisher = await client.advertise(selection)
+            click.echo(
+                f"{publisher.name} is advertised at {client.broker} ({client.address}); Ctrl-C ends it",
+                err=True,
+            )
+            await asyncio.Event().wait()
+
+    run_until_signal(hold(), None)

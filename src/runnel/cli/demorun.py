@@ -1,0 +1,169 @@
+"""What happens in `runnel demo`: seven brokers, a link that is cut, a subscriber that moves, and a count of everything.
+
+seconds      0 ──────── 1/3 ───── 1/2 ───── 2/3 ──────── 1
+             publish    cut       restore   move         stop, and count
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+from runnel.client.events import Event
+from runnel.inspection.ask import AskError
+from runnel.language import to_sql
+from runnel.testing.proxy import Proxy
+from runnel.topology.clients import Runner, RunningClient
+from runnel.topology.file import make_topology
+from runnel.topology.plan import LinkOf, Topology
+from runnel.topology.processes import Processes
+from runnel.topology.tally import Result, Tally, quantile_ms
+from runnel.workload.stocks import balance_filters, symbols, synthetic_quotes
+
+BROKERS = tuple(f"B{number}" for number in range(1, 8))
+LINKS: tuple[LinkOf, ...] = tuple((BROKERS[n], BROKERS[(n - 1) // 2]) for n in range(1, 7))
+CUT: LinkOf = ("B2", "B1")
+MOVER, MOVES_TO = "watcher-B4", "B7"
+PUBLISHERS_AT = ("B4", "B5", "B6", "B7")
+SYMBOLS_EACH = 10
+RATE_PER_S = 100
+FILTERS_EACH = 3
+PATIENCE_S = 60.0
+
+Say = Callable[[str], None]
+
+
+def demo_topology() -> Topology:
+    """Seven brokers in a tree, a publisher at each leaf, a subscriber at each broker.
+
+    >>> topology = demo_topology()
+    >>> len(topology.brokers), len(topology.clients)
+    (7, 11)
+    """
+    names = symbols(SYMBOLS_EACH * len(PUBLISHERS_AT))
+    clients: list[dict[str, Any]] = []
+    for number, broker in enumerate(PUBLISHERS_AT):
+        mine = names[number * SYMBOLS_EACH : (number + 1) * SYMBOLS_EACH]
+        listed = ", ".join(f"'{name}'" for name in mine)
+        publish = {
+            "advertise": f"class = 'STOCK' AND symbol IN ({listed})",
+            "rate_per_s": RATE_PER_S,
+            "payload_bytes": 100,
+        }
+        clients.append({"name": f"exchange-{broker}", "broker": broker, "publish": publish})
+    quotes = list(synthetic_quotes(symbol_count=len(names), days=20))
+    filters = [to_sql(one) for one in balance_filters(quotes, FILTERS_EACH * len(BROKERS))]
+    for number, broker in enumerate(BROKERS):
+        mine = filters[number * FILTERS_EACH : (number + 1) * FILTERS_EACH]
+        mine.append(f"symbol = '{names[number * 5]}'")
+        clients.append({"name": f"watcher-{broker}", "broker": broker, "subscribe": mine})
+    clients[-1]["subscribe"].append("class = 'STOCK'")
+    # Short heartbeats, so that a link that was cut is dialled again soon after it can be.
+    link = {"heartbeat_s": 0.2, "resume_timeout_s": 30.0}
+    return make_topology(
+        {
+            "brokers": {name: {} for name in BROKERS},
+            "links": [list(pair) for pair in LINKS],
+            "defaults": {"link": link},
+            "clients": clients,
+        }
+    )
+
+
+class Demo:
+    """One demonstration."""
+
+    def __init__(self, seconds: float, folder: Path, say: Say) -> None:
+        self.topology = demo_topology()
+        self.processes = Processes(self.topology, folder)
+        self.tally = Tally(self.topology)
+        self.seconds = seconds
+        self.statuses: dict[str, dict[str, Any]] = {}
+        self.runner: Runner | None = None
+        self.cut_ns = (0, 0)
+        self._say = say
+        self._proxy: Proxy | None = None
+
+    def start(self) -> None:
+        """The brokers, with a proxy in the link that is going to be cut."""
+        addresses = self.processes.reserve()
+        self._proxy = Proxy(addresses[CUT[1]])
+        self.processes.dialled_at[CUT] = str(self._proxy.address)
+        self.processes.start(addresses)
+        self._say(f"{len(addresses)} brokers are up, each a process of its own")
+        self.processes.wait_for_links()
+        self._say(f"{len(LINKS)} links are up")
+
+    def stop(self) -> None:
+        """Nothing is left behind."""
+        self.processes.stop()
+        if self._proxy is not None:
+            self._proxy.close()
+
+    async def run(self) -> Result:
+        """Everything from the first client on."""
+        addresses = {name: str(b.address) for name, b in self.processes.brokers.items()}
+        runner = self.runner = Runner(
+            self.topology,
+            addresses,
+            seconds=self.seconds,
+            made=self.tally.made,
+            seen=self._seen,
+        )
+        try:
+            async with asyncio.TaskGroup() as group:
+                events = group.create_task(self._events(runner, addresses))
+                await runner.run()
+                await events
+            self._say("everything is published; waiting until everything has arrived")
+            async with asyncio.timeout(PATIENCE_S):
+                await runner.settle()
+            in_doubt = sum(one.in_doubt for one in runner.running.values())
+            return self.tally.result(in_doubt)
+        finally:
+            await runner.close()
+
+    def _seen(self, one: RunningClient, place: int, event: Event) -> None:
+        self.tally.seen(one, place, event, time_ns())
+
+    async def _events(self, runner: Runner, addresses: dict[str, str]) -> None:
+        """What is done to the network while it works."""
+        third = self.seconds / 3
+        while not self.tally.published:  # the clock starts with the first publication
+            await asyncio.sleep(0.01)
+        self._say("subscribers are ready, publishers publish")
+        await asyncio.sleep(third)
+        assert self._proxy is not None
+        self._proxy.cut()
+        began = time_ns()
+        self._say(f"✂ the link {CUT[0]} – {CUT[1]} is cut: what has to cross it waits")
+        await asyncio.sleep(third / 2)
+        self._proxy.restore()
+        self.cut_ns = (began, time_ns())
+        self._say(f"the link {CUT[0]} – {CUT[1]} can be dialled again")
+        await asyncio.sleep(third / 2)
+        mover = runner.running[MOVER].client
+        self._say(f"{MOVER} moves from {mover.broker} to {MOVES_TO}")
+        began = time_ns()
+        await mover.move_to(addresses[MOVES_TO])
+        self._say(f"{MOVER} lives at {mover.broker} now, after {(time_ns() - began) / 1e6:.0f} ms")
+
+    def look(self) -> None:
+        """Ask the brokers how they are."""
+        self.processes.check()
+        for name in self.topology.brokers:
+            try:
+                self.statuses[name] = self.processes.status(name)
+            except AskError:
+                continue  # too busy to answer: its last words stand
+
+    def latency_apart_from_the_cut(self) -> tuple[float, float]:
+        """p50 and p99 in ms of what was published while all links stood."""
+        began, ended = self.cut_ns
+        # What waited is sent all at once when the link is back, and is in the way of others for a moment.
+        margin = 1_500_000_000
+        took = [t for at, t in self.tally.latencies_ns if not began <= at <= ended + margin]
+        return quantile_ms(took, 0.50), quantile_ms(took, 0.99)

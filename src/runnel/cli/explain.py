@@ -1,0 +1,114 @@
+"""`runnel explain`: why did, or didn't, this event reach that subscriber."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+from rich.text import Text
+
+from runnel.cli.eventtext import parse_event
+from runnel.cli.status import make_console
+from runnel.cli.where import broker_option, find_broker
+from runnel.errors import InputError
+from runnel.inspection.ask import AskError
+from runnel.inspection.questions import StoryOf
+from runnel.topology.explain import Explanation
+from runnel.topology.explain import explain as find_out
+from runnel.topology.walk import Network, walk
+
+
+@click.command(short_help="Why an event does, or does not, reach a client.")
+@click.option(
+    "--event", metavar="EVENT", help='What is published: "symbol=YHOO volume=3", or JSON.'
+)
+@click.option(
+    "--from", "source", metavar="BROKER", help="Where: a broker, or the client that publishes."
+)
+@click.option("--to", "client", metavar="CLIENT", help="The client that should get it.")
+@click.option(
+    "--id",
+    "event_id",
+    metavar="ID",
+    help="Instead: what happened to this event, from brokers that keep stories.",
+)
+@broker_option
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def explain(
+    event: str | None,
+    source: str | None,
+    client: str | None,
+    event_id: str | None,
+    broker: str | None,
+    as_json: bool,
+) -> None:
+    """Say whether an event reaches a client, by which brokers and filters; or where it stops, and why.
+
+    Every broker on the way is asked about its own tables; nothing is published. Exit code 0 if the event arrives, 1
+    if not.
+
+    \b
+    Examples:
+      runnel explain --event "symbol=YHOO volume=3" --from B1 --to alice
+      runnel explain --event '{"symbol": "YHOO"}' --from nasdaq --to alice
+      runnel explain --id 2b5a3f00001-17          (the id as runnel sub --json shows it)
+    """
+    if event_id is not None:
+        _tell_story(walk(find_broker(broker)), event_id, as_json)
+        return
+    if event is None or source is None or client is None:
+        raise InputError("say --event, --from and --to; or --id for the story of an event")
+    attributes = parse_event([event])
+    found = find_out(walk(find_broker(broker)), attributes, source, client)
+    if as_json:
+        steps = [
+            {"broker": broker, "goes_on": goes_on, "says": says}
+            for broker, goes_on, says in found.steps
+        ]
+        told = {"delivered": found.delivered, "verdict": found.verdict, "path": found.path}
+        click.echo(json.dumps({**told, "steps": steps}, ensure_ascii=False))
+    else:
+        _print(found)
+    sys.exit(0 if found.delivered else 1)
+
+
+def _print(found: Explanation) -> None:
+    console = make_console()
+    width = max((len(broker) for broker, _, _ in found.steps), default=0)
+    for broker, goes_on, says in found.steps:
+        mark = Text("✓ " if goes_on else "✗ ", style="green" if goes_on else "red")
+        console.print(mark + Text(f"{broker:<{width}}  ", style="bold") + Text(says))
+    head = (
+        Text("delivered: ", style="bold green")
+        if found.delivered
+        else Text("not delivered: ", style="bold red")
+    )
+    console.print(head + Text(found.verdict))
+
+
+def _tell_story(network: Network, event_id: str, as_json: bool) -> None:
+    """What each broker remembers of one event, in order of time."""
+    advertisement, _, counter = event_id.partition("-")
+    try:
+        question = StoryOf(int(advertisement, 16), int(counter))
+    except ValueError:
+        raise InputError(
+            f"{event_id!r} is no id of an event: it looks like 2b5a3f00001-17"
+        ) from None
+    lines: list[str] = []
+    refused: list[str] = []
+    for name in network.brokers:
+        try:
+            lines += network.ask(name, question)["lines"]
+        except AskError as error:
+            refused.append(str(error))
+    lines.sort(key=lambda line: float(line.split()[0]))
+    if as_json:
+        click.echo(json.dumps({"lines": lines, "refused": refused}, ensure_ascii=False))
+    else:
+        for line in (*lines, *refused):
+            click.echo(line)
+        if not lines and not refused:
+            click.echo("no broker remembers it")
+    sys.exit(0 if lines else 1)

@@ -1,0 +1,165 @@
+"""`runnel status`: who is in the network and how it is doing, as the brokers themselves tell it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from runnel.cli.where import broker_option, find_broker
+from runnel.topology.walk import Network, walk
+
+PLAIN_WIDTH = 140  # of a table that goes into a file or a pipe
+
+
+@click.command(short_help="Show a whole network, asked from one broker.")
+@click.argument("url", required=False)
+@broker_option
+@click.option("--json", "as_json", is_flag=True, help="Everything, as one JSON object.")
+@click.option("--timeout", default=5.0, show_default=True, help="Seconds to wait for each broker.")
+def status(url: str | None, broker: str | None, as_json: bool, timeout: float) -> None:
+    """Ask a broker, and all that can be reached through it, how they are.
+
+    One broker is enough: each knows where its neighbours listen. Exit code 1 if a broker does not answer or a
+    link is down.
+
+    \b
+    Examples:
+      runnel status
+      runnel status runnel://127.0.0.1:7001
+      runnel status --json | jq '.brokers[].meter'
+    """
+    network = walk(find_broker(url or broker), timeout)
+    if as_json:
+        found = [
+            {**status, "address": str(network.addresses[name])}
+            for name, status in network.brokers.items()
+        ]
+        click.echo(json.dumps({"brokers": found, "silent": network.silent}))
+    else:
+        print_network(network)
+    if network.silent or _links_down(network):
+        raise SystemExit(1)
+
+
+def _links_down(network: Network) -> list[tuple[str, str]]:
+    return [
+        (name, link["name"])
+        for name in network.brokers
+        for link in network.links(name, "broker")
+        if not link["up"]
+    ]
+
+
+def make_console() -> Console:
+    """A console for tables: as wide as the terminal, or wide enough for a file."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+
+
+def print_network(network: Network) -> None:
+    """Print the brokers, then the links between them, then who did not answer."""
+    console = make_console()
+    console.print(_brokers_table(network))
+    if len(network.brokers) + len(network.silent) > 1:
+        console.print(_links_table(network))
+    for name, why in network.silent.items():
+        console.print(Text(f"{name} does not answer: {why}", style="red"))
+
+
+def _brokers_table(network: Network) -> Table:
+    table = Table(title="brokers", box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("name", no_wrap=True)
+    table.add_column("address", no_wrap=True, style="cyan")
+    table.add_column("up", justify="right")
+    table.add_column("clients", justify="right")
+    table.add_column("adv.", justify="right")
+    table.add_column("subs.", justify="right")
+    table.add_column("in", justify="right")
+    table.add_column("out", justify="right")
+    table.add_column("dropped", justify="right")
+    table.add_column("waiting", justify="right")
+    table.add_column("version", style="dim")
+    for name, found in network.brokers.items():
+        meter = found["meter"]
+        waiting = sum(link["waiting_bytes"] + link["flying_bytes"] for link in found["links"])
+        table.add_row(
+            Text(name),
+            str(network.addresses[name]),
+            duration(found["uptime_s"]),
+            f"{found['clients']:,}",
+            f"{found['advertisements']:,}",
+            f"{found['subscriptions']:,}",
+            f"{meter['publications_in']:,}",
+            f"{meter['publications_out']:,}",
+            Text(f"{meter['dropped']:,}", style="red" if meter["dropped"] else ""),
+            size(waiting),
+            found["version"],
+        )
+    return table
+
+
+def _links_table(network: Network) -> Table:
+    table = Table(title="links", box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("link", no_wrap=True)
+    table.add_column("state")
+    table.add_column("publications →", justify="right")
+    table.add_column("← publications", justify="right")
+    table.add_column("waiting →", justify="right")
+    table.add_column("← waiting", justify="right")
+    for one, other, here, there in _pairs(network):
+        up = here["up"] and (there is None or there["up"])
+        back = there or {"publications_out": here["publications_in"], "waiting_bytes": 0}
+        table.add_row(
+            Text(f"{one} – {other}"),
+            Text("up" if up else "down", style="green" if up else "red"),
+            f"{here['publications_out']:,}",
+            f"{back['publications_out']:,}",
+            size(here["waiting_bytes"]),
+            size(back["waiting_bytes"]),
+        )
+    return table
+
+
+def _pairs(network: Network) -> list[tuple[str, str, dict[str, Any], dict[str, Any] | None]]:
+    """Each link once, with what both ends say of it (None: that end does not answer)."""
+    seen: dict[frozenset[str], None] = {}
+    pairs = []
+    for name in network.brokers:
+        for link in network.links(name, "broker"):
+            other = link["name"]
+            if frozenset((name, other)) in seen:
+                continue
+            seen[frozenset((name, other))] = None
+            back = network.links(other, "broker") if other in network.brokers else []
+            there = next((found for found in back if found["name"] == name), None)
+            pairs.append((name, other, link, there))
+    return pairs
+
+
+def duration(seconds: float) -> str:
+    """A length of time, short.
+
+    >>> duration(4.2), duration(75), duration(7300), duration(200_000)
+    ('4 s', '1 min', '2 h', '2 d')
+    """
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def size(count: int) -> str:
+    """A number of bytes, short.
+
+    >>> size(0), size(999), size(2_048), size(5 << 20)
+    ('0', '999 B', '2 KiB', '5 MiB')
+    """
+    if count < 1_024:
+        return f"{count} B" if count else "0"
+    return f"{count >> 10} KiB" if count < 1 << 20 else f"{count >> 20} MiB"

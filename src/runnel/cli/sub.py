@@ -1,0 +1,107 @@
+"""`runnel sub`: prints what a filter wants, as it is published."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import suppress
+
+import click
+
+from runnel.cli.eventtext import as_json as event_as_json
+from runnel.cli.eventtext import as_line
+from runnel.cli.running import run_until_signal
+from runnel.cli.where import DIAL_S, broker_option, find_broker
+from runnel.client.aio import connect
+from runnel.client.subscription import Subscription
+from runnel.language import parse
+
+
+@click.command(short_help="Print the events that a filter wants.")
+@click.argument("filters", nargs=-1, required=True, metavar="FILTER...")
+@broker_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, payload included.")
+@click.option("--count", type=click.IntRange(1), help="End after so many events.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    help="End after so many seconds; exit code 1 if --count is not reached.",
+)
+@click.option("--name", help="What the client is called; unique in the network.")
+@click.option("--quiet", is_flag=True, help="Say nothing on stderr but errors.")
+def sub(
+    filters: tuple[str, ...],
+    broker: str | None,
+    as_json: bool,
+    count: int | None,
+    timeout: float | None,
+    name: str | None,
+    quiet: bool,
+) -> None:
+    """Subscribe, and print every event that a FILTER wants: one per line, until Ctrl-C.
+
+    A filter is SQL-like (symbol = 'YHOO' AND volume > 5) or in brackets ([volume,>,5]); TRUE wants everything.
+    With several filters an event is printed once for each that wants it. When "ready" appears on stderr,
+    everything published from then on arrives.
+
+    \b
+    Examples:
+      runnel sub "symbol = 'YHOO'"
+      runnel sub "volume > 300000" --json | jq .attributes
+      runnel sub TRUE --count 1 --broker runnel://127.0.0.1:7002
+    """
+    for text in filters:
+        parse(text)  # a mistake in a filter is told before anybody is dialled
+    printer = _Printer(as_json, count, quiet)
+    url = str(find_broker(broker))
+    run_until_signal(printer.run(url, name, filters, timeout), None)
+    sys.exit(1 if count is not None and printer.printed < count and timeout is not None else 0)
+
+
+class _Printer:
+    """Prints events as they come, at most so many."""
+
+    def __init__(self, as_json: bool, count: int | None, quiet: bool) -> None:
+        self.printed = 0
+        self._count = count
+        self._quiet = quiet
+        self._text = event_as_json if as_json else as_line
+
+    async def run(
+        self, url: str, name: str | None, filters: tuple[str, ...], timeout: float | None
+    ) -> None:
+        """Subscribe and print until there is enough, or the time is over."""
+        with suppress(TimeoutError):
+            async with (
+                asyncio.timeout(timeout),
+                connect(url, name=name, timeout=DIAL_S, on_missed=_say_missed) as client,
+            ):
+                subscriptions = [await client.subscribe(text) for text in filters]
+                if not self._quiet:
+                    where = f"{client.broker} ({client.address})"
+                    click.echo(f"ready at {where}; Ctrl-C ends it", err=True)
+                await self._print_all(subscriptions)
+
+    async def _print_all(self, subscriptions: list[Subscription]) -> None:
+        printing = [asyncio.ensure_future(self._print(one)) for one in subscriptions]
+        try:
+            await asyncio.wait(printing, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in printing:
+                task.cancel()
+            for result in await asyncio.gather(*printing, return_exceptions=True):
+                if isinstance(result, Exception):
+                    raise result
+
+    async def _print(self, subscription: Subscription) -> None:
+        async for event in subscription:
+            if self.printed == self._count:
+                return
+            click.echo(self._text(event))
+            self.printed += 1
+            if self.printed == self._count:
+                return
+
+
+def _say_missed(count: int) -> None:
+    click.echo(f"missed {count:,} events: whoever reads this is too slow", err=True)

@@ -1,0 +1,117 @@
+"""What `runnel up` shows: who is where, how fast everything goes, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from runnel.topology.clients import RunningClient
+from runnel.topology.outcome import Outcome
+from runnel.topology.plan import Topology
+from runnel.topology.rates import Rates
+from runnel.topology.state import BrokerState
+
+CLIENTS_SHOWN_MAX = 30
+
+
+def where_table(brokers: Mapping[str, BrokerState]) -> Table:
+    """Which port and log belongs to whom."""
+    table = _table("brokers", "broker", "address", "pid", "log")
+    for name, broker in brokers.items():
+        table.add_row(
+            Text(name), Text(broker.address, style="cyan"), str(broker.pid), Text(broker.log)
+        )
+    return table
+
+
+def outcome_tables(topology: Topology, outcome: Outcome) -> Group:
+    """What came of a run: per client, then per link."""
+    told = outcome.as_dict(topology)
+    clients = _table("clients", "client", "broker", "published", "delivered", "missed")
+    for row in told["clients"]:
+        clients.add_row(
+            Text(row["name"]),
+            Text(row["broker"]),
+            *(f"{row[key]:,}" for key in ("published", "delivered", "missed")),
+        )
+    links = _table("links", "from", "to", "publications")
+    for row in told["links"]:
+        links.add_row(Text(row["from"]), Text(row["to"]), f"{row['publications']:,}")
+    return Group(clients, links)
+
+
+class LiveView:
+    """Rates of brokers and clients, from one look to the next."""
+
+    def __init__(self) -> None:
+        self._in, self._out = Rates(), Rates()
+        self._published, self._delivered = Rates(), Rates()
+
+    def line(self, clients: Mapping[str, RunningClient]) -> str:
+        """All clients together, on one line."""
+        published = {"": sum(one.published for one in clients.values())}
+        delivered = {"": sum(one.delivered for one in clients.values())}
+        return (
+            f"published {published['']:,} ({self._published.look(published)['']:,.0f}/s), "
+            f"delivered {delivered['']:,} ({self._delivered.look(delivered)['']:,.0f}/s)"
+        )
+
+    def tables(
+        self, statuses: Mapping[str, dict[str, Any]], clients: Mapping[str, RunningClient]
+    ) -> RenderableType:
+        """Brokers, and the clients that do something."""
+        return Group(self._brokers(statuses), self._clients(clients))
+
+    def _brokers(self, statuses: Mapping[str, dict[str, Any]]) -> Table:
+        ins = self._in.look({n: s["meter"]["publications_in"] for n, s in statuses.items()})
+        outs = self._out.look({n: s["meter"]["publications_out"] for n, s in statuses.items()})
+        table = _table(
+            "brokers", "broker", "address", "links up", "clients", "in/s", "out/s", "dropped"
+        )
+        for name, status in statuses.items():
+            links = [link for link in status["links"] if link["kind"] == "broker"]
+            table.add_row(
+                Text(name),
+                Text(status["address"], style="cyan"),
+                f"{sum(link['up'] for link in links)} of {len(links)}",
+                f"{status['clients']:,}",
+                f"{ins[name]:,.0f}",
+                f"{outs[name]:,.0f}",
+                f"{status['meter']['dropped']:,}",
+            )
+        return table
+
+    def _clients(self, clients: Mapping[str, RunningClient]) -> Table:
+        published = self._published.look({n: one.published for n, one in clients.items()})
+        delivered = self._delivered.look({n: one.delivered for n, one in clients.items()})
+        table = _table(
+            "clients", "client", "at", "published", "per s", "delivered", "per s", "hops", "missed"
+        )
+        for name, one in sorted(clients.items())[:CLIENTS_SHOWN_MAX]:
+            table.add_row(
+                Text(name),
+                Text(one.client.broker),
+                f"{one.published:,}",
+                f"{published[name]:,.0f}",
+                f"{one.delivered:,}",
+                f"{delivered[name]:,.0f}",
+                f"{one.hops / one.delivered:.1f}" if one.delivered else "",
+                f"{one.client.missed:,}",
+            )
+        if len(clients) > CLIENTS_SHOWN_MAX:
+            table.caption = f"and {len(clients) - CLIENTS_SHOWN_MAX:,} more"
+        return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    words = ("broker", "client", "address", "log", "at", "from", "to")
+    for column in columns:
+        is_word = column in words
+        table.add_column(column, justify="left" if is_word else "right", no_wrap=column != "log")
+    return table

@@ -1,0 +1,226 @@
+"""Publisher: an advertisement, and what is published with it.
+
+Publications are numbered; the session confirms so many of the oldest at a time. So nothing is kept per publication
+but for those that somebody waits for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from time import time_ns
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
+
+from runnel.client.events import Event
+from runnel.errors import InputError, NoCredit, PublicationInDoubt
+from runnel.language import Attributes, Selection
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+    from runnel.client.live import Live
+
+
+class Waiter(NamedTuple):
+    """Who waits for a number; a flush is for all up to it."""
+
+    number: int
+    future: Future[None]
+    is_flush: bool
+
+
+class Publisher:
+    """Publishes what was advertised. Made by `Client.advertise`."""
+
+    def __init__(self, live: Live, id: int, name: str, selection: Selection) -> None:
+        self.name = name
+        """Under which subscribers see what it publishes: `Event.publisher`."""
+
+        self.selection = selection
+        self.published = 0
+        """How many were published."""
+
+        self.in_doubt = 0
+        """How many of them may or may not have arrived."""
+
+        self._id = id
+        self._live = live
+        self._publish = live.session.publish
+        self._settled = 0  # confirmed, or in doubt
+        self._untold = 0  # in doubt, and nobody was told
+        self._waiters: deque[Waiter] = deque()
+        self._over: Exception | None = None
+
+    @property
+    def confirmed(self) -> int:
+        """How many of those published the broker has."""
+        return self._settled - self.in_doubt
+
+    @property
+    def credit(self) -> int:
+        """How many may be published now without waiting; all publishers of the client share it."""
+        return 0 if self._over is not None else self._live.session.credit
+
+    def __repr__(self) -> str:
+        return f"<Publisher {self.name}: {self.selection}, {self.published} published, {self.confirmed} confirmed>"
+
+    # -- publishing -----------------------------------------------------------------------------------
+
+    async def publish(self, attributes: Attributes, payload: bytes = b"") -> Event:
+        """Publish, and return when the broker has it; the event as subscribers will see it.
+
+        It waits for credit first, and while there is no connection. A connection that breaks and comes back
+        loses nothing. If instead the broker is lost before it confirmed, it raises PublicationInDoubt:
+        the publication may have been delivered or not, and it is not sent again. What does not fit the
+        advertisement, or is no event, raises InputError and is not published. If the call is cancelled,
+        the publication was made or not; what was made is counted in `published`.
+        """
+        live = self._live
+        if not live.may_publish:
+            await live.wait_credit()
+        event = self.publish_nowait(attributes, payload)
+        future = live.loop.create_future()
+        self._waiters.append(Waiter(self.published, future, False))
+        await live.outcome(future)
+        return event
+
+    def publish_nowait(self, attributes: Attributes, payload: bytes = b"") -> Event:
+        """Publish without waiting; it is sent before the event loop's next turn, with all others made meanwhile.
+
+        It raises NoCredit if the broker takes no more at the moment: `await wait_credit()`, then try again. `flush`
+        tells whether the broker has what was published so.
+        """
+        live = self._live
+        try:
+            publication = self._publish(self._id, attributes, payload, time_ns())
+        except (InputError, KeyError):
+            if self._over is not None:
+                raise self._over from None
+            if not live.session.credit:
+                raise NoCredit(
+                    "the broker takes no more at the moment: await wait_credit(), or use publish()"
+                ) from None
+            raise
+        self.published += 1
+        live.sent(self)
+        return Event(publication)
+
+    async def publish_all(self, events: Iterable[Attributes | tuple[Attributes, bytes]]) -> int:
+        """Publish many: attributes, or pairs of attributes and a payload. Return when the broker has all; how many.
+
+        The quickest way: it waits for credit where it must, and for the broker only in the end. It raises as `flush`
+        does, and InputError at the first that cannot be published; those before it are.
+
+            await publisher.publish_all({"n": n} for n in range(100_000))
+        """
+        count = await self.publish_batch(events)
+        await self.flush()
+        return count
+
+    async def publish_batch(self, events: Iterable[Attributes | tuple[Attributes, bytes]]) -> int:
+        """As `publish_all`, but return as soon as all are published, without knowing that the broker has them."""
+        live, count = self._live, 0
+        for event in events:
+            attributes, payload = event if isinstance(event, tuple) else (event, b"")
+            if not live.may_publish:
+                await live.wait_credit()
+            self.publish_nowait(attributes, payload)
+            count += 1
+        return count
+
+    async def wait_credit(self) -> None:
+        """Return when at least one may be published without waiting. In the order in which it was called."""
+        if self._over is not None:
+            raise self._over
+        await self._live.wait_credit()
+
+    async def flush(self) -> None:
+        """Return when the broker has everything that was published so far.
+
+        It raises PublicationInDoubt if some of it, since the last flush, may not have arrived, with their number; those
+        that `publish` raised for itself are not among them.
+        """
+        await self.settled(self.published)
+        if count := self.take_untold():
+            raise PublicationInDoubt(count)
+
+    # -- the advertisement ----------------------------------------------------------------------------
+
+    async def ready(self) -> None:
+        """Return when every broker knows the advertisement, and the subscriptions that it meets are on their way here.
+
+        `Client.advertise` waits for it by itself. It waits for as long as there is no connection.
+        """
+        if self._over is not None:
+            raise self._over
+        await self._live.ready(self._id)
+
+    async def withdraw(self) -> None:
+        """Publish nothing more. Flushes first, and raises as `flush` does, but is withdrawn in any case.
+
+        A second time does nothing.
+        """
+        if self._over is not None:
+            return
+        try:
+            await self.flush()
+        finally:
+            if self._over is None:
+                self._live.forget_publisher(self._id)
+                self.end(InputError("the advertisement was withdrawn: advertise again"))
+
+    async def __aenter__(self) -> Publisher:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.withdraw()
+
+    # -- for the client -------------------------------------------------------------------------------
+
+    def settle(self, count: int, *, certain: bool) -> None:
+        """So many more of the oldest are confirmed, or in doubt."""
+        self._settled += count
+        untold = 0 if certain else count
+        self.in_doubt += untold
+        waiters = self._waiters
+        while waiters and waiters[0].number <= self._settled:
+            _, future, is_flush = waiters.popleft()
+            if future.done():
+                continue
+            if certain or is_flush:
+                future.set_result(None)
+            else:
+                untold -= 1
+                future.set_exception(PublicationInDoubt(1))
+        self._untold += untold
+
+    async def settled(self, number: int) -> None:
+        """Until that many are confirmed or in doubt."""
+        if self._settled < number:
+            future = self._live.loop.create_future()
+            self._insert(Waiter(number, future, True))
+            await self._live.outcome(future)
+
+    def _insert(self, waiter: Waiter) -> None:
+        """Waiters stand in the order of their numbers; a flush of several publishers may come late with its."""
+        later = []
+        while self._waiters and self._waiters[-1].number > waiter.number:
+            later.append(self._waiters.pop())
+        self._waiters.append(waiter)
+        self._waiters.extend(reversed(later))
+
+    def take_untold(self) -> int:
+        """How many are in doubt without anybody having been told; they are told with this."""
+        count, self._untold = self._untold, 0
+        return count
+
+    def end(self, reason: Exception) -> None:
+        """Nothing more is published."""
+        if self._over is None:
+            self._over = reason

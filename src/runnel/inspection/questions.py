@@ -1,0 +1,72 @@
+"""What a broker can be asked, and the argument that each question takes.
+
+    status         who it is, its links (of clients the first thousand), the sizes of its tables, its counters,
+                   where its neighbours listen
+    tables         rows of its SRT and PRT, from the start of each, or those of one peer
+    route          where an event would go, and who wants it
+    subscriptions  what a client has subscribed to here, and why an event would or would not do
+    story          what happened to one id, if the broker keeps stories
+
+An argument is a map on the wire and one of these here; what is missing has its default, what is unknown is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from runnel.language import Value
+
+ROWS_MAX = 1_000
+"""How many rows an answer holds at most: a broker with millions of them must not choke on a question."""
+
+Rows = Annotated[int, msgspec.Meta(ge=0, le=ROWS_MAX)]
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What every argument is made from."""
+
+
+class Status(Question, frozen=True):
+    """No argument."""
+
+
+class TableRows(Question, frozen=True):
+    """Which rows: of one peer, or of all; at most so many of each table."""
+
+    peer: str = ""
+    rows_max: Rows = ROWS_MAX
+
+
+class Route(Question, frozen=True):
+    """An event, and the peer it would come from; "" is a client of whom nothing is known."""
+
+    event: dict[str, Value]
+    peer: str = ""
+    rows_max: Rows = 100
+
+
+class Subscriptions(Question, frozen=True):
+    """A client, and an event to try its filters with."""
+
+    client: str
+    event: dict[str, Value] | None = None
+    rows_max: Rows = 100
+
+
+class StoryOf(Question, frozen=True):
+    """An id of a subscription or advertisement; with a counter, that of a publication."""
+
+    id: int
+    counter: int = 0
+
+
+QUESTIONS: dict[str, type[Question]] = {
+    "status": Status,
+    "tables": TableRows,
+    "route": Route,
+    "subscriptions": Subscriptions,
+    "story": StoryOf,
+}
+NAME_OF = {kind: name for name, kind in QUESTIONS.items()}

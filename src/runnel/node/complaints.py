@@ -1,0 +1,78 @@
+"""What is wrong with a configuration, in words that name the key: msgspec finds it, this says it.
+
+msgspec speaks of JSON paths and Python types (``Expected `float` >= 0.05 - at `$.link.heartbeat_s` ``); whoever
+wrote the file knows keys and values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+_PLACE = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
+_PART = re.compile(r"\[\.\.\.\]|[^.\[]+")
+_FIELD = re.compile(r"(?:unknown|required) field `(?P<field>[^`]*)`")
+
+
+def explain(problem: str, tables: Mapping[str, Any], shape: type[msgspec.Struct]) -> str:
+    """The problem that msgspec found in these tables, for a person."""
+    place = _PLACE.search(problem)
+    path: list[str] = []
+    info = inspect.type_info(shape)
+    value: Any = tables
+    for part in _PART.findall(place["path"] if place else ""):
+        info, key = _step(info, part, value)
+        value = value.get(key)
+        path.append(key)
+    if named := _FIELD.search(problem):
+        key = ".".join([*path, named["field"]])
+        if "required" in problem:
+            return f"{key}: is missing"
+        known = (
+            ", ".join(f.name for f in info.fields) if isinstance(info, inspect.StructType) else ""
+        )
+        return f"{key}: there is no such key; known here: {known}"
+    return f"{'.'.join(path) or 'the file'}: must be {_allowed(info, value)}, got {_shown(value)}"
+
+
+def _step(info: inspect.Type, part: str, value: Any) -> tuple[inspect.Type, str]:
+    """One step down a path. For a table with free keys msgspec does not say which: the first that is wrong."""
+    if isinstance(info, inspect.StructType):
+        return next(field.type for field in info.fields if field.name == part), part
+    assert isinstance(info, inspect.DictType)
+    return info.value_type, next(key for key, item in value.items() if not isinstance(item, str))
+
+
+def _allowed(info: inspect.Type, value: Any) -> str:
+    """What would be right: the kind if the kind is wrong, the limit if only that is."""
+    match info:
+        case inspect.LiteralType(values=values):
+            return f"one of {', '.join(map(str, values))}"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.IntType(ge=least, le=most) | inspect.FloatType(ge=least, le=most):
+            whole = isinstance(info, inspect.IntType)
+            right = int if whole else (int, float)
+            if isinstance(value, bool) or not isinstance(value, right):
+                return "a whole number" if whole else "a number"
+            return f"at least {least}" if least is not None and value < least else f"at most {most}"
+        case inspect.StrType(min_length=least, max_length=most):
+            if not isinstance(value, str):
+                return "a text in quotes"
+            return f"{least or 0} to {most} characters long"
+        case _:
+            return "a table"
+
+
+def _shown(value: Any) -> str:
+    """A value as TOML would have it, or nearly."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping | list):
+        return "a table" if isinstance(value, Mapping) else "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

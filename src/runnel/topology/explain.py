@@ -1,0 +1,164 @@
+"""Why an event does, or does not, reach a client: the brokers along the way are asked, one after the other.
+
+Nothing is guessed: each step is what a broker answered about its own tables. The walk ends at the client, or at the
+broker where the event would stop, with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from runnel.errors import InputError
+from runnel.inspection.questions import Route, Subscriptions, TableRows
+from runnel.inspection.why import describe
+from runnel.language import Value, parse
+from runnel.topology.walk import Network
+
+Attributes = dict[str, Value]
+SHOWN_MAX = 3
+
+
+@dataclass(slots=True)
+class Explanation:
+    """What was found: a step for each broker asked, and the end of it."""
+
+    delivered: bool = False
+    verdict: str = ""
+    path: list[str] = field(default_factory=list)
+    steps: list[tuple[str, bool, str]] = field(
+        default_factory=list
+    )  # broker, whether it goes on, what it says
+
+    def say(self, broker: str, goes_on: bool, text: str) -> None:
+        """Add a step."""
+        self.steps.append((broker, goes_on, text))
+
+    def end(self, verdict: str, *, delivered: bool = False) -> Explanation:
+        """That is all."""
+        self.verdict, self.delivered = verdict, delivered
+        return self
+
+
+def explain(network: Network, event: Attributes, source: str, client: str) -> Explanation:
+    """Follow an event from a broker, or from a client there, to another client."""
+    found = Explanation()
+    start, publisher = _start(network, source)
+    homes = network.homes(client)
+    if not homes:
+        return found.end(f"no broker knows a client {client}: {_known_clients(network)}")
+    home = homes[-1]
+    wanted = network.ask(home, Subscriptions(client, event))
+    matching = [row["filter"] for row in wanted["subscriptions"] if row["matches"]]
+    if not wanted["subscriptions"]:
+        found.say(home, False, f"{client} is here, and has subscribed to nothing")
+        return found.end(f"{client} has no subscription at {home}")
+    if not matching:
+        for row in wanted["subscriptions"]:
+            found.say(home, False, f"{client} wants {row['filter']}; {_failing(row)}")
+        return found.end(f"none of the filters of {client} wants the event")
+    found.path = network.path(start, home)
+    if not found.path:
+        return found.end(f"no way leads from {start} to {home}: see runnel status")
+    return _follow(network, event, found, publisher, client, matching)
+
+
+def _start(network: Network, source: str) -> tuple[str, str]:
+    """The broker where an event begins, and the client that publishes it, if one was named."""
+    if source in network.brokers:
+        return source, ""
+    homes = network.homes(source)
+    if not homes:
+        known = ", ".join(network.brokers)
+        raise InputError(
+            f"there is no broker and no client {source!r}: brokers are {known}; "
+            f"{_known_clients(network)}"
+        )
+    return homes[-1], source
+
+
+def _known_clients(network: Network) -> str:
+    names = [link["name"] for name in network.brokers for link in network.links(name, "client")]
+    if not names:
+        return "no client is connected anywhere"
+    more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
+    return f"clients are {', '.join(names[:10])}{more}"
+
+
+def _failing(row: dict[str, Any]) -> str:
+    alternatives = [", ".join(map(describe, group)) for group in row["failures"]]
+    return "; or ".join(alternatives) or "nothing can satisfy it"
+
+
+def _follow(
+    network: Network,
+    event: Attributes,
+    found: Explanation,
+    publisher: str,
+    client: str,
+    matching: list[str],
+) -> Explanation:
+    came_from = publisher
+    for here, onward in zip(found.path, [*found.path[1:], client], strict=True):
+        route = network.ask(here, Route(event, came_from))
+        if here == found.path[0] and not _is_advertised(found, here, route, publisher):
+            return found.end(f"{publisher} cannot publish it before it advertises it")
+        hop = next((hop for hop in route["hops"] if hop["name"] == onward), None)
+        if hop is None:
+            found.say(here, False, f"nothing that came from {onward} wants it")
+            return found.end(_why_not_wanted(network, here, onward, matching))
+        filters = [row["filter"] for row in route["wanted_by"] if row["from"] == onward]
+        found.say(here, True, f"goes to {onward}, which wants {_few(filters)}")
+        if not hop["up"]:
+            found.say(here, False, f"the connection to {onward} is down: it would wait here")
+            return found.end(f"it waits at {here} until {onward} is back")
+        came_from = here
+    way = " → ".join(found.path)
+    return found.end(f"{client} gets it, by {way}, since it wants {_few(matching)}", delivered=True)
+
+
+def _is_advertised(found: Explanation, here: str, route: dict[str, Any], publisher: str) -> bool:
+    """Whether the publisher may publish it at all; if none was named, somebody might."""
+    rows = [
+        row
+        for row in route["advertised_by"]
+        if row["kind"] == "client" and publisher in ("", row["from"])
+    ]
+    if rows:
+        named = ", ".join(dict.fromkeys(f"{row['publisher']} ({row['filter']})" for row in rows))
+        found.say(here, True, f"advertised by {named}")
+        return True
+    if publisher:
+        found.say(here, False, f"{publisher} has advertised nothing that allows this event")
+        return False
+    found.say(here, True, "no client here has advertised it yet; whoever publishes it must")
+    return True
+
+
+def _why_not_wanted(network: Network, here: str, onward: str, matching: list[str]) -> str:
+    """Ask the next broker why it has not sent the subscription on: no advertisement has come from here."""
+    if onward not in network.brokers:
+        return f"{here} does not deliver it, although the client wants it: ask again in a moment"
+    rows = network.ask(onward, TableRows(peer=here))["advertisements"]
+    selections = [parse(text) for text in matching]
+    meeting = [
+        row
+        for row in rows
+        if any(parse(row["filter"]).intersects(selection) for selection in selections)
+    ]
+    if not meeting:
+        return (
+            f"the subscription ({_few(matching)}) has not come to {here}: {onward} has no advertisement "
+            f"from there that it meets, and subscriptions only travel towards those"
+        )
+    names = _few([f"{row['publisher']} ({row['filter']})" for row in meeting])
+    return (
+        f"{onward} knows of {names}, but its subscription has not come to {here}: "
+        "it may be on its way, or its ttl was too short"
+    )
+
+
+def _few(texts: list[str]) -> str:
+    distinct = list(dict.fromkeys(texts))
+    more = f" (and {len(distinct) - SHOWN_MAX} more)" if len(distinct) > SHOWN_MAX else ""
+    return " | ".join(distinct[:SHOWN_MAX]) + more

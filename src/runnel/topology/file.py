@@ -1,0 +1,310 @@
+"""Reads a topology from TOML, the role that PANDA has for PADRES: brokers, links, clients and their work.
+
+    links = [["B1", "B2"], ["B2", "B3"]]        the first of a pair dials the second
+    [defaults]                                  for every broker: any key that a broker has
+    [brokers.B1]                                listen = "127.0.0.1:7001" or port = 7001; neighbours = ["B2"];
+                                                output_bytes_per_s, and whatever `runnel broker` can be configured with
+    [[clients]]                                 name, broker, start_s, copies, subscribe = [filters]
+    publish = { advertise = "class = 'STOCK'", rate_per_s = 10, count = 100, events = "stocks", payload_bytes = 0 }
+
+Rule: every mistake is an InputError that begins with its place in the file (`clients.alice.subscribe[1]`).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from runnel.errors import FilterSyntaxError, InputError
+from runnel.language import Value, check_attributes, parse
+from runnel.topology.plan import (
+    BrokerPlan,
+    ClientPlan,
+    LinkOf,
+    PublishPlan,
+    Topology,
+    Wanted,
+    path_between,
+)
+
+_T = TypeVar("_T")
+NodeSettings = tuple[str, ...]
+NODE_KEYS: NodeSettings = (
+    *("routing", "link", "client_link", "limits", "log"),
+    *("drain_s", "stories", "allow_remote"),
+)
+"""What is handed on to the brokers as it stands."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+class _File(_Table, frozen=True):
+    brokers: dict[Name, Any]
+    links: list[tuple[str, str]] = []
+    defaults: dict[str, Any] = {}
+    clients: list[Any] = []
+
+
+class _Broker(_Table, frozen=True):
+    listen: str | None = None
+    port: Annotated[int, Meta(ge=0, le=65_535)] | None = None
+    neighbours: list[str] = []
+    output_bytes_per_s: Annotated[int, Meta(ge=0)] | None = None
+    routing: dict[str, Any] = {}
+    link: dict[str, Any] = {}
+    client_link: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+    log: dict[str, Any] = {}
+    drain_s: float | None = None
+    stories: bool | None = None
+    allow_remote: bool | None = None
+
+
+class _Publish(_Table, frozen=True):
+    advertise: str
+    events: str | list[dict[str, str | int | float | bool]] = "stocks"
+    rate_per_s: Annotated[float, Meta(gt=0, le=1e6)] = 10.0
+    count: Annotated[int, Meta(ge=0)] | None = None
+    payload_bytes: Annotated[int, Meta(ge=0, le=1 << 19)] = 0
+    seed: int = 1
+
+
+class _Client(_Table, frozen=True):
+    name: Name
+    broker: str
+    start_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
+    copies: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    subscribe: str | list[str] = []
+    publish: _Publish | None = None
+
+
+def read_topology(path: Path) -> Topology:
+    """Read and verify a file; InputError names the file, the place, and what to do."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: this is not TOML: {error}") from None
+    try:
+        return make_topology(tables, path.parent)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def make_topology(tables: Mapping[str, Any], folder: Path = Path()) -> Topology:
+    """Verify what a file says, already taken apart.
+
+    >>> made = make_topology({"brokers": {"B1": {}, "B2": {}}, "links": [["B1", "B2"]]})
+    >>> made.dials("B1")
+    ['B2']
+    >>> make_topology({"brokers": {"B1": {}}, "links": [["B1", "B9"]]})
+    Traceback (most recent call last):
+    runnel.errors.InputError: links[0]: there is no broker B9: known are B1
+    """
+    file = _convert("", tables, _File)
+    defaults = _convert("defaults", file.defaults, _Broker)
+    for key in ("listen", "port", "neighbours"):
+        if key in file.defaults:
+            raise InputError(f"defaults.{key}: give it to each broker by itself")
+    tables_of = {
+        name: _convert(f"brokers.{name}", table, _Broker) for name, table in file.brokers.items()
+    }
+    if not tables_of:
+        raise InputError("brokers: there is none: write [brokers.B1]")
+    brokers = {name: _broker(name, table, defaults) for name, table in tables_of.items()}
+    _verify_ports(brokers)
+    links = _links(file, tables_of)
+    shape = Topology(brokers, links, folder=folder)
+    _verify_connected(shape)
+    clients = [client for table in file.clients for client in _clients(table, shape)]
+    _verify_names(brokers, clients)
+    return Topology(brokers, links, tuple(clients), folder)
+
+
+def _convert(place: str, table: Any, kind: type[_T]) -> _T:
+    """Read one table; the library's complaint becomes one with a place."""
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        said, _, where = str(error).partition(" - at `$")
+        at = place + where.rstrip("`")
+        said = said.replace("Object contains unknown field", "there is no key")
+        said = said.replace("Object missing required field", "there must be a key")
+        if said.startswith("there is no key"):
+            said += f": known are {', '.join(kind.__struct_fields__)}"  # type: ignore[attr-defined]
+        raise InputError(f"{at.lstrip('.') or 'the file'}: {said}") from None
+
+
+# -- brokers and links --------------------------------------------------------------------------------
+
+
+def _broker(name: str, table: _Broker, defaults: _Broker) -> BrokerPlan:
+    if name != name.strip() or not name.isprintable() or "://" in name or "/" in name:
+        raise InputError(
+            f"brokers.{name}: a name is printable and has no '/' and no blanks around it"
+        )
+    if table.listen is not None and table.port is not None:
+        raise InputError(f"brokers.{name}: either listen or port, not both")
+    settings: dict[str, Any] = {}
+    for source in (defaults, table):
+        for key in NODE_KEYS:
+            value = getattr(source, key)
+            if isinstance(value, dict):
+                if value:
+                    settings[key] = settings.get(key, {}) | value
+            elif value is not None:
+                settings[key] = value
+        if source.output_bytes_per_s is not None:
+            short = {"output_bytes_per_s": source.output_bytes_per_s}
+            settings["limits"] = settings.get("limits", {}) | short
+    return BrokerPlan(name, table.listen or f"127.0.0.1:{table.port or 0}", settings)
+
+
+def _verify_ports(brokers: Mapping[str, BrokerPlan]) -> None:
+    taken: dict[str, str] = {}
+    for name, broker in brokers.items():
+        if broker.listen.endswith(":0"):
+            continue
+        if broker.listen in taken:
+            raise InputError(
+                f"brokers.{name}: {broker.listen} is where {taken[broker.listen]} listens: "
+                "give each broker a port of its own"
+            )
+        taken[broker.listen] = name
+
+
+def _links(file: _File, tables: Mapping[str, _Broker]) -> tuple[LinkOf, ...]:
+    named = [(f"links[{number}]", tuple(pair)) for number, pair in enumerate(file.links)]
+    seen: dict[frozenset[str], str] = {}
+    links: list[LinkOf] = []
+    for place, (one, other) in named:
+        _verify_link(place, one, other, tables)
+        if frozenset((one, other)) in seen:
+            raise InputError(
+                f"{place}: {one} and {other} are joined by {seen[frozenset((one, other))]}"
+            )
+        seen[frozenset((one, other))] = place
+        _verify_no_loop(place, one, other, tables, links)
+        links.append((one, other))
+    for name, table in tables.items():
+        for number, other in enumerate(table.neighbours):
+            place = f"brokers.{name}.neighbours[{number}]"
+            _verify_link(place, name, other, tables)
+            if frozenset((name, other)) in seen:
+                continue  # both may name each other
+            seen[frozenset((name, other))] = place
+            _verify_no_loop(place, name, other, tables, links)
+            links.append((name, other))
+    return tuple(links)
+
+
+def _verify_link(place: str, one: str, other: str, tables: Mapping[str, _Broker]) -> None:
+    for name in (one, other):
+        if name not in tables:
+            raise InputError(f"{place}: there is no broker {name}: known are {', '.join(tables)}")
+    if one == other:
+        raise InputError(f"{place}: {one} is not its own neighbour")
+
+
+def _verify_no_loop(
+    place: str, one: str, other: str, tables: Mapping[str, _Broker], links: list[LinkOf]
+) -> None:
+    so_far = Topology({name: BrokerPlan(name) for name in tables}, tuple(links))
+    path = path_between(so_far, one, other)
+    if path:
+        raise InputError(
+            f"{place}: {one} and {other} are joined already by {' – '.join(path)}: "
+            "brokers form a tree, leave one of these links out"
+        )
+
+
+def _verify_connected(topology: Topology) -> None:
+    first = next(iter(topology.brokers))
+    apart = [name for name in topology.brokers if not path_between(topology, first, name)]
+    if apart:
+        raise InputError(
+            f"links: no way leads from {first} to {', '.join(apart)}: join all brokers into one tree"
+        )
+
+
+# -- clients ------------------------------------------------------------------------------------------
+
+
+def _clients(table: Any, topology: Topology) -> list[ClientPlan]:
+    name = table.get("name", "?") if isinstance(table, dict) else "?"
+    place = f"clients.{name}"
+    read = _convert(place, table, _Client)
+    if read.broker not in topology.brokers:
+        known = ", ".join(topology.brokers)
+        raise InputError(f"{place}.broker: there is no broker {read.broker}: known are {known}")
+    texts = [read.subscribe] if isinstance(read.subscribe, str) else read.subscribe
+    wanted = tuple(
+        _wanted(f"{place}.subscribe[{number}]", text) for number, text in enumerate(texts)
+    )
+    publish = None if read.publish is None else _publish(f"{place}.publish", read.publish, topology)
+    if publish is None and not wanted:
+        raise InputError(f"{place}: it does nothing: give it subscribe or publish")
+    names = (
+        [read.name] if read.copies == 1 else [f"{read.name}-{n + 1}" for n in range(read.copies)]
+    )
+    return [ClientPlan(name, read.broker, read.start_s, wanted, publish) for name in names]
+
+
+def _wanted(place: str, text: str) -> Wanted:
+    try:
+        return Wanted(text, parse(text))
+    except FilterSyntaxError as error:
+        raise InputError(f"{place}: {error}") from None
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
+
+
+def _publish(place: str, read: _Publish, topology: Topology) -> PublishPlan:
+    advertise = _wanted(f"{place}.advertise", read.advertise)
+    events: str | tuple[Mapping[str, Value], ...]
+    if isinstance(read.events, str):
+        events = read.events
+        if events != "stocks" and not (topology.folder / events).is_file():
+            raise InputError(
+                f"{place}.events: there is no file {topology.folder / events}: "
+                'name one, write "stocks", or write the events here'
+            )
+    else:
+        events = tuple(read.events)
+        for number, event in enumerate(events):
+            _verify_event(f"{place}.events[{number}]", event, advertise)
+        if not events:
+            raise InputError(f"{place}.events: the list is empty")
+    return PublishPlan(
+        advertise, events, read.rate_per_s, read.count, read.payload_bytes, read.seed
+    )
+
+
+def _verify_event(place: str, event: Mapping[str, Value], advertise: Wanted) -> None:
+    try:
+        check_attributes(event)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
+    if not advertise.selection.matches(event):
+        raise InputError(f"{place}: it is not what is advertised: {advertise.text}")
+
+
+def _verify_names(brokers: Mapping[str, BrokerPlan], clients: list[ClientPlan]) -> None:
+    taken = dict.fromkeys(brokers, "a broker")
+    for client in clients:
+        if client.name in taken:
+            raise InputError(
+                f"clients.{client.name}: {taken[client.name]} has that name already: "
+                "give everybody a name of their own"
+            )
+        taken[client.name] = "a client"
