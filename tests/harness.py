@@ -179,6 +179,13 @@ class Network:
         """Let what was held up arrive, in order."""
         self.queue.extendleft(reversed(self._held.pop((source, target))))
 
+    def release_one(self, source: str, target: str) -> list[Frame]:
+        """Let the first write that was held up arrive; what was in it."""
+        name, event = self._held[source, target].pop(0)
+        assert isinstance(event, FramesArrived)
+        self.event(name, event)
+        return Decoder().feed(event.chunk)
+
     def crash(self, name: str) -> None:
         """A node is gone without a word; its timers with it."""
         del self.nodes[name]

@@ -86,6 +86,8 @@ def _run_many(seeds: range, jobs: int, *, quiet: bool) -> Summary:
         told_at = -_TELL_EVERY_S
         for outcome in found:
             summary.add(outcome)
+            if outcome.violation and not quiet:  # at once: a campaign may be ended in many ways
+                progress.console.print(f"seed {outcome.seed}: {outcome.violation}", highlight=False)
             if progress.disable and not quiet and time.monotonic() - told_at >= _TELL_EVERY_S:
                 told_at = time.monotonic()
                 so_far = f"{summary.seeds:,} of {len(seeds):,} seeds"

@@ -356,6 +356,9 @@ class Session:
         given_up, self.next, self.move = self.next, None, Move.STEADY
         if given_up is not None and self.home is not None:
             self._leave(given_up)
+            self.home.waits = (
+                self.home.asked_ready
+            )  # a later move must not take this one's fence for its own
             self._ask_again(self.home, given_up.asked_ready)
             self._effects.append(MoveGivenUp(given_up.broker))
 

@@ -7,6 +7,7 @@ from runnel.broker.links import LinkConfig
 from runnel.client.effects import Moved, MoveGivenUp, Ready, Unconfirmed
 from runnel.client.move import Move
 from runnel.language import parse
+from runnel.wire import Fence
 
 
 def chain(*names: str) -> Network:
@@ -144,3 +145,31 @@ def test_a_move_leaves_no_publication_in_doubt():
     network.release("p", "A")
     network.settle()
     assert network.effects("p", Unconfirmed) == []
+
+
+def test_the_fence_of_a_move_that_was_given_up_does_not_end_the_next_one():
+    network = chain("B1", "B2", "B3")
+    publisher, id = network.publisher("p", "B2", "a > 0")
+    session = network.session("s", "B3", held_bytes_max=1_000)
+    session.subscribe(parse("a > 0"))
+    network.settle()
+    network.hold("B3", "s")  # the old path is slow: what it brings, fence and all, comes late
+    session.move_to("B1", network.now)
+    network.settle()
+    assert session.move is Move.DRYING
+    for value in range(1, 21):
+        publisher.publish(id, {"a": value}, b"x" * 100)
+    network.settle()
+    assert network.effects("s", MoveGivenUp) == [MoveGivenUp("B1")]
+    session.move_to("B1", network.now)
+    network.settle()
+    assert session.move is Move.DRYING
+    publisher.publish(id, {"a": 21})
+    network.settle()
+    while not any(isinstance(frame, Fence) for frame in network.release_one("B3", "s")):
+        pass
+    assert session.move is Move.DRYING, "that was the other move's fence"
+    network.release("B3", "s")
+    network.advance(SECOND)
+    assert session.move is Move.STEADY
+    assert network.delivered("s") == list(range(1, 22))
