@@ -328,9 +328,9 @@ def high_water_mark_off_by_one(patch: Patch) -> None:
     true = Session._deliver
 
     def deliver(self: Session, publication: Any) -> None:
-        mark = self._marks.get(publication.advertisement, 0)
+        mark = self._marks._highest.get(publication.advertisement, 0)
         if mark == publication.counter:
-            self._marks[publication.advertisement] = mark - 1
+            self._marks._highest[publication.advertisement] = mark - 1
         true(self, publication)
 
     patch(Session, "_deliver", deliver)
@@ -342,7 +342,7 @@ def high_water_mark_one_too_high(patch: Patch) -> None:
 
     def deliver(self: Session, publication: Any) -> None:
         true(self, publication)
-        self._marks[publication.advertisement] = publication.counter + 1
+        self._marks._highest[publication.advertisement] = publication.counter + 1
 
     patch(Session, "_deliver", deliver)
 

@@ -34,6 +34,7 @@ from runnel.client.effects import (
     Unconfirmed,
 )
 from runnel.client.home import Advertised, Home
+from runnel.client.marks import Marks
 from runnel.client.move import Move
 from runnel.errors import InputError, PeerError
 from runnel.language import EVERYTHING, Attributes, Selection
@@ -60,7 +61,6 @@ from runnel.wire import (
 )
 
 TICK = "tick"
-MARKS_MAX = 1 << 16  # advertisements remembered, those heard of last
 JOINED, DRY = -1, -2  # what a move's barriers are for; other barriers are for an id
 
 
@@ -89,8 +89,7 @@ class Session:
         self.doubles = 0  # publications dropped because they were seen
         self._ids = ids
         self._tokens = incarnation << 20
-        self._marks: dict[int, int] = {}  # advertisement → highest counter delivered
-        self._heard_last = 0  # the advertisement that stands last in the marks
+        self._marks = Marks()
         self._engine = make_engine()
         self._effects: list[SessionEffect] = []
         self._moving_since = 0
@@ -293,16 +292,9 @@ class Session:
             self._give_up_move()
 
     def _deliver(self, publication: Publication) -> None:
-        marks, advertisement = self._marks, publication.advertisement
-        if publication.counter <= marks.get(advertisement, 0):
+        if not self._marks.rise(publication.advertisement, publication.counter):
             self.doubles += 1
             return
-        if advertisement in marks and advertisement != self._heard_last:
-            del marks[advertisement]  # the one that was heard of last stands last
-        self._heard_last = advertisement
-        marks[advertisement] = publication.counter
-        if len(marks) > MARKS_MAX:
-            del marks[next(iter(marks))]
         wanted_by = self._engine.match(publication.attributes)
         if wanted_by:
             self._effects.append(Deliver(publication, tuple(sorted(wanted_by))))
