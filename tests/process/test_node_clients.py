@@ -53,29 +53,32 @@ def test_a_client_whose_broker_ends_goes_on_at_the_next(processes: Processes, en
 
 def test_a_client_that_is_cut_off_for_a_while_loses_nothing(processes: Processes) -> None:
     broker = processes.broker("B1", client_link={"resume_timeout_s": 30.0})
-    total = 2_000
+    batch = 250
 
     async def main() -> None:
         with Proxy(broker.said) as ahead, Proxy(broker.said) as behind:
             async with (
-                asyncio.timeout(40),
+                asyncio.timeout(60),
                 runnel.connect(str(ahead.address), name="alice") as alice,
                 runnel.connect(str(behind.address), name="bob") as bob,
             ):
                 publisher = await alice.advertise("n >= 0")
                 subscription = await bob.subscribe("n >= 0")
-                load = asyncio.create_task(publisher.publish_all({"n": n} for n in range(total)))
-                for n in range(total):
-                    if n in (300, 900):
-                        proxy = ahead if n == 300 else behind
+                for turn, proxy in enumerate([ahead, behind, ahead, behind, None]):
+                    numbers = range(turn * batch, (turn + 1) * batch)
+                    load = asyncio.create_task(publisher.publish_all({"n": n} for n in numbers))
+                    if proxy is not None:
+                        await asyncio.to_thread(proxy.wait_passed, 100)
                         proxy.cut()
                         proxy.restore()
-                    assert (await subscription.get())["n"] == n
-                await load
-                await publisher.flush()
-                assert publisher.confirmed == total
+                    for n in numbers:
+                        assert (await subscription.get())["n"] == n
+                    await load
+                assert publisher.confirmed == 5 * batch
+                assert (alice.gaps, bob.gaps) == (0, 0)
             for name in ("alice", "bob"):  # their farewell has come through the proxies
                 await asyncio.to_thread(broker.wait_log, f"link-lost peer={name}")
 
     asyncio.run(main())
+    assert broker.log().count("fresh=false") >= 4
     assert broker.stop() == 0

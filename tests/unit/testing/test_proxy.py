@@ -95,7 +95,7 @@ def test_while_cut_nobody_comes_through(proxy: Proxy) -> None:
         proxy.cut()
         with pytest.raises(ConnectionResetError):
             connection.recv(1)
-    with dial(proxy) as connection, pytest.raises(ConnectionResetError):
+    with pytest.raises(ConnectionResetError), dial(proxy) as connection:  # then, or already there
         connection.recv(1)
     proxy.restore()
     with dial(proxy) as connection:
@@ -128,10 +128,12 @@ def test_an_end_is_passed_on(proxy: Proxy) -> None:
 
 
 def test_a_target_that_is_not_there_is_a_reset() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        address = f"127.0.0.1:{unused.getsockname()[1]}"
-    with Proxy(address) as proxy, dial(proxy) as connection, pytest.raises(ConnectionResetError):
-        connection.recv(1)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # taken, so that nobody else listens there, but not listened on
+        address = f"127.0.0.1:{deaf.getsockname()[1]}"
+        reset = pytest.raises(ConnectionResetError)
+        with Proxy(address) as proxy, reset, dial(proxy) as connection:
+            connection.recv(1)
 
 
 def test_waiting_in_vain_ends_with_an_error(proxy: Proxy) -> None:
