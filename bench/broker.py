@@ -160,8 +160,11 @@ def _rank(values: list[float], share: float) -> float:
 
 def extra_hop(rows: list[Row]) -> list[Row]:
     """What two more brokers add to the latency, for each."""
-    found = {row["brokers"]: row for row in rows if row["case"] == "ping-pong"
-             and row["subscriptions"] == 1}
+    found = {
+        row["brokers"]: row
+        for row in rows
+        if row["case"] == "ping-pong" and row["subscriptions"] == 1
+    }
     if set(found) != {1, 3}:
         return []
     return [

@@ -40,7 +40,10 @@ class Broker:
         command = [sys.executable, "-m", "runnel", "broker", "--name", name]
         command += ["--listen", "127.0.0.1:0", "--ready-fd", str(writes), "--log-level", "warning"]
         if neighbour is not None:
-            command += ["--neighbour", f"{neighbour.name}={neighbour.url.removeprefix('runnel://')}"]
+            command += [
+                "--neighbour",
+                f"{neighbour.name}={neighbour.url.removeprefix('runnel://')}",
+            ]
         self.process = subprocess.Popen(command, pass_fds=(writes,))
         os.close(writes)
         with os.fdopen(reads) as ready:

@@ -65,7 +65,7 @@ QUOTE = {
 STOCKS = raw_selection(parse("class = 'STOCK' AND volume > 1000 AND symbol IN ('IBM', 'YHOO')"))
 OTHERS = raw_selection(parse("a > 5 AND a < 9.5 OR b LIKE 'x%y' OR c IS NULL OR d = TRUE"))
 SOUND = (
-    make_publication(5 << 20, 17, QUOTE, b"chart" * 10).frame(),
+    make_publication(5 << 20, 17, QUOTE, b"chart" * 10, publisher="née", time_ns=2**60).frame(),
     make_publication(1, 1, {"a": 1}).frame(),
     make_publication(1, 2, {}, b"\xff" * 300, ttl=1, flags=0xFFFF).frame(),
     encode(Hello(PROTOCOL, "broker", "b1", 2**62, 3, 4, 5, 6)),
@@ -76,7 +76,7 @@ SOUND = (
     encode(Barrier(9, STOCKS, "subscription")),
     *map(encode, (Unadvertise(1), Unsubscribe(2), Fence(2**63 - 1), Missed(3), Bye("home"))),
 )
-LENGTHS = (0, 1, 4, 24, 25, 29, 30, 255, 256, 2**16, 2**20 - 5, 2**20 - 4, 2**20, 2**31, 2**32 - 1)
+LENGTHS = (0, 1, 4, 33, 34, 38, 39, 255, 256, 2**16, 2**20 - 5, 2**20 - 4, 2**20, 2**31, 2**32 - 1)
 HUGE = (
     *(b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff"),
     *(b"\xc6\xff\xff\xff\xff", b"\xc9\xff\xff\xff\xff\x01", b"\xdc\xff\xff", b"\xde\xff\xff"),
@@ -105,7 +105,7 @@ def lie_about_length(rng: random.Random, frame: bytes) -> bytes:
 
 def lie_about_attributes(rng: random.Random, frame: bytes) -> bytes:
     lie = rng.choice((*LENGTHS, rng.randrange(300)))
-    return frame[:25] + lie.to_bytes(4, "big") + frame[29:]
+    return frame[:34] + lie.to_bytes(4, "big") + frame[38:]
 
 
 def double(rng: random.Random, frame: bytes) -> bytes:
@@ -134,7 +134,7 @@ def announce(rng: random.Random, frame: bytes) -> bytes:
 
 
 def noise(rng: random.Random, frame: bytes) -> bytes:
-    return frame[: rng.choice((0, 5, 29))] + rng.randbytes(rng.randrange(40))
+    return frame[: rng.choice((0, 5, 38))] + rng.randbytes(rng.randrange(40))
 
 
 DAMAGES: tuple[Damage, ...] = (
@@ -159,8 +159,10 @@ def use(frame: Frame, cache: SelectionCache) -> None:
     """Ask for all that a broker or a client would ask for."""
     if isinstance(frame, Publication):
         assert isinstance(frame.attributes, dict)
-        assert len(frame.payload) + frame.attributes_length == len(frame.body)
-        assert len(frame.forwarded() if frame.ttl else frame.frame()) == 29 + len(frame.body)
+        before_payload = frame.attributes_length + frame.name_length
+        assert before_payload + len(frame.payload) == len(frame.body)
+        assert isinstance(frame.publisher, str) and isinstance(frame.time_ns, int)
+        assert len(frame.forwarded() if frame.ttl else frame.frame()) == 38 + len(frame.body)
     else:
         encode(frame)
         if isinstance(frame, (Advertise, Subscribe, Barrier)):

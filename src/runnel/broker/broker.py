@@ -324,7 +324,9 @@ class Broker:
             link = self._new_link(frame.name, frame.kind)
         fresh = not link.fits(frame)
         if link.conn:
-            if fresh and link.is_client:  # somebody else of that name: two would displace each other for ever
+            if (
+                fresh and link.is_client
+            ):  # somebody else of that name: two would displace each other for ever
                 bye = Bye(f"another client called {link.name} has connected here", is_final=True)
                 self._effects.append(SendMany(link.conn, [encode(bye)]))
             self._close(link.conn, "the peer opened another connection")

@@ -37,7 +37,9 @@ class IdSource:
         """A new id."""
         if self._next == self._last:
             if self._more is None:
-                raise BugError("a million ids were made, and nobody said how to draw another prefix")
+                raise BugError(
+                    "a million ids were made, and nobody said how to draw another prefix"
+                )
             self._start(self._more())
         self._next += 1
         return self._next

@@ -1,5 +1,18 @@
 """Workloads: where events and filters come from, be it a file or a seeded generator.
 
-files.py reads and writes tables (JSON Lines, CSV, Parquet); stocks.py makes the papers' stock quotes and
-subscriptions. The same seed always gives the same workload.
+    shape        what every workload is: publishers, subscribers, and when they come and go
+    registry     a workload by name and parameters: start here
+    files        tables of events and filters: JSON Lines, CSV, Parquet
+    stocks       quotes, and the templates of balance
+    market       the publishers of stock quotes; balance, placement and green have their subscribers
+    zipf         mesh's synthetic data sets
+    social       mesh's DT-FB, on a graph of friends
+    churn        subscribers that come and go
+    events       any file of events, with filters drawn from its own values
+    measure      what a workload does: matches and brokers per publication
+    parameters   how parameters are checked
+    draw         shares dealt exactly
+
+The same seed always gives the same workload, whatever the hash seed. Beside every number stands whether a paper
+prints it or it was inferred.
 """

@@ -1,0 +1,85 @@
+"""The parameters of a workload: a table as configuration has it, checked once; an error names the key.
+
+Every workload declares a `Parameters` with types, limits and defaults. Units are in the names. A key that
+nobody knows is an error: a misspelt parameter must not be a parameter that is not there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct, inspect
+
+from runnel.errors import InputError
+
+Count = Annotated[int, Meta(ge=1, le=10_000_000)]
+Index = Annotated[int, Meta(ge=0, le=1_000_000)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Rate = Annotated[float, Meta(ge=1e-6, le=1e9)]
+Seconds = Annotated[float, Meta(ge=0, le=1e8)]
+
+_KEY = re.compile(r" - at `\$\.(?P<key>[^`.\[]*)")
+_UNKNOWN = re.compile(r"unknown field `(?P<key>[^`]*)`")
+_MISSING = re.compile(r"required field `(?P<key>[^`]*)`")
+
+
+class Parameters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of one workload."""
+
+
+P = TypeVar("P", bound=Parameters)
+
+
+def read_parameters(shape: type[P], table: Mapping[str, Any]) -> P:
+    """Check a table against what a workload knows.
+
+    >>> class Some(Parameters, frozen=True):
+    ...     publishers: Count = 40
+    >>> read_parameters(Some, {"publishers": 3})
+    Some(publishers=3)
+    >>> read_parameters(Some, {"publishers": 0})
+    Traceback (most recent call last):
+    runnel.errors.InputError: publishers: must be at least 1, got 0
+    """
+    try:
+        return msgspec.convert(dict(table), shape)
+    except msgspec.ValidationError as error:
+        raise InputError(_explain(str(error), table, shape)) from None
+
+
+def _explain(problem: str, table: Mapping[str, Any], shape: type[Parameters]) -> str:
+    """What msgspec found, in words that name the key."""
+    info = inspect.type_info(shape)
+    assert isinstance(info, inspect.StructType)
+    types = {field.name: field.type for field in info.fields}
+    if unknown := _UNKNOWN.search(problem):
+        return f"{unknown['key']}: there is no such parameter; known here: {', '.join(types)}"
+    if missing := _MISSING.search(problem):
+        return f"{missing['key']}: is missing"
+    place = _KEY.search(problem)
+    if place is None:
+        return f"these parameters cannot be read: {problem}"
+    key = place["key"]
+    return f"{key}: must be {_allowed(types[key], table[key])}, got {table[key]!r}"
+
+
+def _allowed(info: inspect.Type, value: Any) -> str:
+    """What would be right: the kind if the kind is wrong, the limit if only that is."""
+    match info:
+        case inspect.LiteralType(values=values):
+            return f"one of {', '.join(map(str, values))}"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.StrType():
+            return "a text"
+        case inspect.IntType(ge=least, le=most) | inspect.FloatType(ge=least, le=most):
+            whole = isinstance(info, inspect.IntType)
+            right = int if whole else (int, float)
+            if isinstance(value, bool) or not isinstance(value, right):
+                return "a whole number" if whole else "a number"
+            return f"at least {least}" if least is not None and value < least else f"at most {most}"
+        case _:
+            return "a table"
