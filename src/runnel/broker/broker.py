@@ -300,6 +300,7 @@ class Broker:
         link.count(message)
         if kind is not Ack:
             self.meter.control_in += 1
+            self.meter.messages_in[kind.__name__] += 1
         handler(link, message)
 
     # -- handshake ------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ measures matching is injected, like everything from outside.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 SECOND = 1_000_000_000
 
@@ -27,10 +28,11 @@ class Meter:
     dropped: int = 0  # publications, for want of room
     links_dead: int = 0
     matching_ns: int = 0  # time spent matching, by the injected clock
+    messages_in: Counter[str] = field(default_factory=Counter)  # all but publications, by kind
 
     def copy(self) -> Meter:
         """A reading."""
-        return replace(self)
+        return replace(self, messages_in=self.messages_in.copy())
 
 
 @dataclass(frozen=True, slots=True)

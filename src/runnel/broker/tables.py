@@ -100,9 +100,8 @@ class Tables:
         self._hop_of = array("q")  # subscription number → link number, -1 for none
         self._subscriptions = Intersecting()
         self._advertised: dict[int, Intersecting] = {}  # link number → its advertisements
-        self._by_number: dict[
-            int, Subscription
-        ] = {}  # those of clients, by their place in the matcher
+        self._local = array("q")  # subscription number → itself if it is a client's, -1 otherwise
+        self._by_number: dict[int, Subscription] = {}  # those of clients
         self.on_change: Callable[[str, Any], None] | None = None  # "subscribed", … and the row
 
     def add_advertisement(self, row: Advertisement) -> None:
@@ -129,9 +128,11 @@ class Tables:
         row = self.prt[id] = Subscription(id, selection, raw, ttl, link, number)
         while len(self._hop_of) <= number:
             self._hop_of.append(-1)
+            self._local.append(-1)
         self._hop_of[number] = link.number
         self._subscriptions.add(id, selection)
         if link.is_client:
+            self._local[number] = number
             self._by_number[number] = row
         self._changed("subscribed", row)
         return row
@@ -142,6 +143,7 @@ class Tables:
         self._matcher.remove(id)
         self._hop_of[row.number] = -1
         self._subscriptions.remove(id)
+        self._local[row.number] = -1
         self._by_number.pop(row.number, None)
         self._changed("unsubscribed", row)
         return row
@@ -152,8 +154,8 @@ class Tables:
 
     def local_subscriptions(self, publication: Publication) -> list[Subscription]:
         """The subscriptions of clients of this broker that want the publication."""
-        known = self._by_number
-        return [known[number] for number in self._match(publication) if number in known]
+        local = self._match(publication).distinct(self._local)
+        return [self._by_number[number] for number in local]
 
     def hops(self, publication: Publication) -> list[int]:
         """The numbers of the links behind which somebody wants the publication."""

@@ -1,0 +1,269 @@
+"""What tracing costs: `make bench-trace`.
+
+record     on the broker's thread, per row: a run of publications that a client sent, or that went to clients with one
+           subscription each; in runs of so many. The collector of garbage is on, as in a broker
+write      on the writer's side, per row: from what was recorded to files on disk
+door       CPU per publication of a whole broker with 10,000 subscriptions, from bytes to bytes, one local delivery
+           and one forward each, in chunks of so many: without a trace, with one publication of a hundred, with
+           all; the writer's thread included, on whatever core it runs. There are no sockets in it, which cost a
+           real broker several times as much; so what is asked of a node is not asked here
+
+    make bench-trace                       everything (about a minute)
+    make bench-trace ARGS='--only door'    one figure; also --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import process_time
+
+from harness import Row, Target, finish, machine, measure, print_table
+from runnel.broker.broker import Broker, BrokerConfig
+from runnel.broker.events import Connected, FramesArrived
+from runnel.broker.module import Module
+from runnel.broker.tables import OwnMatcher
+from runnel.errors import BugError
+from runnel.language import EVERYTHING, Filter, Op, Predicate
+from runnel.matching import engine_note, make_engine
+from runnel.routing.tree import TreeConfig, TreeRouting
+from runnel.trace.module import Tracing
+from runnel.trace.recorder import Recorder
+from runnel.trace.setup import NodeTrace, Settings
+from runnel.trace.writer import Writer, WriterConfig
+from runnel.wire import (
+    PROTOCOL,
+    Ack,
+    Advertise,
+    Hello,
+    Publication,
+    Subscribe,
+    encode,
+    make_publication,
+    raw_selection,
+)
+from runnel.workload.stocks import synthetic_quotes
+
+PUBLISHER, NEIGHBOUR, FIRST_CLIENT = 1, 2, 3
+SYMBOLS = 50
+PUBLICATIONS = 5_000
+ACKNOWLEDGED = 500  # publications at a time: less than a window
+RUNS = (1, 10, 100)
+COLUMNS = {
+    "record": ("rows", "run", "us_per_row", "spread"),
+    "write": ("rows", "us_per_row", "spread"),
+    "door": ("trace", "chunk", "us_per_publication", "spread", "overhead_percent"),
+}
+
+
+def target_of(row: Row) -> Target | None:
+    """What is asked of a row."""
+    match row:
+        case {"figure": "record", "run": run} if run >= 10:
+            return Target("us_per_row", 0.3, at_most=True)
+    return None
+
+
+class Door:
+    """A broker, a publisher, a neighbour, and a client for each symbol."""
+
+    def __init__(self, subscriptions: int, *modules: Module) -> None:
+        self.broker = Broker(
+            BrokerConfig("B"),
+            1,
+            OwnMatcher(make_engine()),
+            lambda tables: TreeRouting(TreeConfig(), tables),
+            modules,
+        )
+        self.broker.start(0)
+        self.clients = range(FIRST_CLIENT, FIRST_CLIENT + SYMBOLS)
+        self._connect(PUBLISHER, "publisher", "client")
+        self._connect(NEIGHBOUR, "neighbour", "broker")
+        self.arrive(PUBLISHER, encode(Advertise(1, raw_selection(EVERYTHING), "p", 9)))
+        for conn in self.clients:
+            self._connect(conn, f"client{conn}", "client")
+            self._subscribe(conn, conn, conn - FIRST_CLIENT, 0)
+            self._subscribe(NEIGHBOUR, 1_000 + conn, conn - FIRST_CLIENT, 0)
+        for number in range(subscriptions - 2 * SYMBOLS):  # that want none
+            self._subscribe(NEIGHBOUR, 10_000 + number, number % SYMBOLS, 10**12 + number)
+        # What is sent to the neighbour comes after an advertisement.
+        self._sent = {NEIGHBOUR: 1} | dict.fromkeys(self.clients, 0)
+
+    def _connect(self, conn: int, name: str, kind: str) -> None:
+        self.broker.handle(Connected(conn), 0)
+        self.arrive(conn, encode(Hello(PROTOCOL, kind, name, conn, 0, 0, 0, 0)))  # type: ignore[arg-type]
+
+    def _subscribe(self, conn: int, id: int, symbol: int, least: int) -> None:
+        wanted = Filter(
+            [Predicate("symbol", Op.EQ, f"S{symbol}"), Predicate("volume", Op.GE, least)]
+        )
+        self.arrive(conn, encode(Subscribe(id, raw_selection(wanted), 9)))
+
+    def arrive(self, conn: int, chunk: bytes) -> None:
+        """Bytes from a peer."""
+        self.broker.handle(FramesArrived(conn, chunk), 0)
+
+    def acknowledge(self, each: int) -> None:
+        """Every peer has got what it was sent: as much for each symbol."""
+        for conn in self._sent:
+            self._sent[conn] += each * SYMBOLS if conn == NEIGHBOUR else each
+            self.arrive(conn, encode(Ack(self._sent[conn], 0, 0, False)))
+        if any(link.flying_bytes for link in self.broker.links.values()):
+            raise BugError("the peers were not sent what this benchmark thinks")
+
+
+def publications(count: int) -> list[Publication]:
+    """Quotes with twelve attributes, one symbol after the other."""
+    quotes = islice(synthetic_quotes(symbol_count=SYMBOLS, days=count // SYMBOLS + 1), count)
+    return [
+        make_publication(1, n + 1, {**quote, "symbol": f"S{n % SYMBOLS}"}, publisher="p", time_ns=n)
+        for n, quote in enumerate(quotes)
+    ]
+
+
+class Stopwatch:
+    """A clock that goes only while it is told to: what the other side does is not counted."""
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+
+    def read(self) -> float:
+        return self.spent
+
+
+def row_of(
+    figure: str,
+    unit: str,
+    once: Callable[[], int],
+    quick: bool,
+    clock: Callable[[], float] = process_time,
+    **parameters: object,
+) -> Row:
+    """Measure CPU time per thing."""
+    gc.collect()
+    rate = measure(once, min_s=0.02 if quick else 0.3, clock=clock)
+    return {"figure": figure, **parameters, unit: 1e6 / rate.per_s, "spread": rate.spread}
+
+
+def record_rows(quick: bool) -> list[Row]:
+    """The module's hook alone, with a real broker behind it."""
+    found = []
+    for run in RUNS:
+        for rows in ("publications", "deliveries"):
+            recorder = Recorder()
+            module = Tracing(recorder)
+            broker = Door(2 * SYMBOLS, module).broker
+            quotes = publications(500 if quick else PUBLICATIONS)
+            pieces = [quotes[at : at + run] for at in range(0, len(quotes), run)]
+            link = broker.links["publisher" if rows == "publications" else "neighbour"]
+            neighbour = broker.links["neighbour"].number
+            local = rows == "deliveries"
+            hops = [
+                [broker.tables.hops(p) if local else [neighbour] for p in piece] for piece in pieces
+            ]
+            hops = [[[n for n in h if not local or n != neighbour] for h in run] for run in hops]
+
+            watch = Stopwatch()
+
+            def once(
+                pieces: list[list[Publication]] = pieces, hops: list[list[list[int]]] = hops
+            ) -> int:
+                began = process_time()
+                for piece, their in zip(pieces, hops, strict=True):
+                    module.routed(broker, link, piece, their, 1)  # noqa: B023 - called in this turn
+                watch.spent += process_time() - began  # noqa: B023
+                return sum(chunk.rows for chunk in recorder.take())  # noqa: B023
+
+            found.append(
+                row_of("record", "us_per_row", once, quick, watch.read, rows=rows, run=run)
+            )
+    return found
+
+
+def write_rows(quick: bool) -> list[Row]:
+    """Taking, converting, compressing, and bringing to disk."""
+    count = 2_000 if quick else 100_000
+    frames = [p.raw for p in publications(count)]
+    found = []
+    with TemporaryDirectory() as folder:
+        recorder = Recorder()
+        writer = Writer(WriterConfig(Path(folder), "bench", "virtual"), recorder, lambda: 0)
+
+        def publications_once() -> int:
+            for at in range(0, count, 20):
+                recorder.publications("B", 1, tuple(frames[at : at + 20]))
+            writer.flush()
+            return count
+
+        def deliveries_once() -> int:
+            for at in range(0, count, 20):
+                wanted = tuple([(n, f"client{n}") for n in range(20)])
+                recorder.deliveries("B", 1, tuple(frames[at : at + 20]), (1,) * 20, wanted)
+            writer.flush()
+            return count
+
+        for rows, once in (("publications", publications_once), ("deliveries", deliveries_once)):
+            found.append(row_of("write", "us_per_row", once, quick, rows=rows))
+        writer.close()
+    return found
+
+
+def door_rows(quick: bool) -> list[Row]:
+    """A whole broker, without a trace and with one."""
+    found: list[Row] = []
+    quotes = publications(500 if quick else PUBLICATIONS)
+    for chunk in (10, 100):
+        pieces = [
+            b"".join(p.raw for p in quotes[at : at + chunk]) for at in range(0, len(quotes), chunk)
+        ]
+        plain = 0.0
+        for trace, sample in (("off", 0), ("1 of 100", 100), ("all", 1)):
+            with TemporaryDirectory() as folder:
+                settings = Settings(Path(folder), sample=sample or 1, flush_interval_ns=10**9)
+                node = NodeTrace(settings, "B", 1, print)
+                node.start()
+                door = Door(1_000 if quick else 10_000, *([node.module] if sample else []))
+
+                def once(door: Door = door, pieces: list[bytes] = pieces) -> int:
+                    for number, piece in enumerate(pieces, 1):
+                        door.arrive(PUBLISHER, piece)
+                        if number % (ACKNOWLEDGED // chunk) == 0:  # noqa: B023 - called in this turn
+                            door.acknowledge(ACKNOWLEDGED // SYMBOLS)
+                    return len(quotes)
+
+                row = row_of("door", "us_per_publication", once, quick, trace=trace, chunk=chunk)
+                node.stop(door.broker)
+            plain = row["us_per_publication"] if not sample else plain
+            row["overhead_percent"] = 100 * (row["us_per_publication"] / plain - 1)
+            found.append(row)
+    return found
+
+
+MEASURES = {"record": record_rows, "write": write_rows, "door": door_rows}
+
+
+def main() -> None:
+    """Measure, print the tables, then the JSON line."""
+    parser = argparse.ArgumentParser(description="Measure what tracing costs.")
+    parser.add_argument("--only", action="append", choices=tuple(MEASURES), help="this figure")
+    parser.add_argument("--quick", action="store_true", help="small and short: does it work?")
+    arguments = parser.parse_args()
+    about = machine() | {"engine": engine_note()}
+    rows: list[Row] = []
+    for figure in arguments.only or MEASURES:
+        found = MEASURES[figure](arguments.quick)
+        for row in found if not arguments.quick else []:
+            if target := target_of(row):
+                met = target.met(row)
+                row |= {"target": target.bound, "met": met, "": "met" if met else "MISSED"}
+        print_table(f"trace: {figure}", [*COLUMNS[figure], "target", ""], found)
+        rows += [{name: value for name, value in row.items() if name} for row in found]
+    finish("trace", rows, about | {"load_average_after": machine()["load_average"]})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The newest rows of a trace, over all tables, and those that come after them.
+
+Only the files that can hold one of the newest rows are read: their footers tell the times in them. Who follows a trace
+asks again and again; each file is read once, when it has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from heapq import nlargest
+from pathlib import Path
+
+import pyarrow as pa
+
+from runnel.errors import InputError
+from runnel.trace.folder import Part
+from runnel.trace.reader import Row, Trace, dataset_of, plain_rows
+from runnel.trace.schemas import TABLES, schema_of
+from runnel.trace.summary import measure
+
+Told = tuple[str, Row]
+"""A table and one of its rows."""
+
+
+class Tail:
+    """The end of a trace. `last` first, then `more` as often as one likes."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        tables: Sequence[str] = TABLES,
+        brokers: Sequence[str] | None = None,
+    ) -> None:
+        for table in tables:
+            schema_of(table)
+        self._trace = trace
+        self._tables = tables
+        self._brokers = brokers
+        self._seen: set[Path] = set()
+
+    def last(self, count: int) -> list[Told]:
+        """The newest rows, the oldest of them first; at most so many."""
+        found: list[Told] = []
+        parts = [(self._latest(part), part) for part in self._new_parts()]
+        for latest_ns, part in sorted(parts, key=lambda pair: pair[0], reverse=True):
+            if len(found) >= count and latest_ns < min(row["time_ns"] for _, row in found):
+                break
+            rows = self._rows(part)
+            # Of equal times the later in a file are the newer; `nlargest` keeps the first of equals.
+            found = nlargest(count, [*reversed(rows), *found], key=lambda told: told[1]["time_ns"])
+        return sorted(found, key=_order)
+
+    def more(self) -> list[Told]:
+        """The rows of files that have come since, the oldest first."""
+        return sorted((told for part in self._new_parts() for told in self._rows(part)), key=_order)
+
+    def _new_parts(self) -> list[Part]:
+        parts = [
+            part
+            for table in self._tables
+            for part in self._trace.folder.parts(table)
+            if part.path not in self._seen
+        ]
+        self._seen.update(part.path for part in parts)
+        return parts
+
+    def _latest(self, part: Part) -> int:
+        with _naming(part):
+            _, _, last_ns = measure(part)
+        return last_ns if last_ns is not None else 0
+
+    def _rows(self, part: Part) -> list[Told]:
+        with _naming(part):
+            whole = dataset_of([part], schema_of(part.table)).to_table()
+        return [
+            (part.table, row)
+            for batch in whole.to_batches()
+            for row in plain_rows(batch)
+            if self._brokers is None or row["broker"] in self._brokers
+        ]
+
+
+@contextmanager
+def _naming(part: Part) -> Iterator[None]:
+    """Turns Arrow's own words about a file into an error that names it."""
+    try:
+        yield
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{part.path}: cannot be read: {error}") from None
+
+
+def _order(told: Told) -> tuple[int, int]:
+    table, row = told
+    return row["time_ns"], TABLES.index(table)

@@ -1,0 +1,242 @@
+"""The writer: takes what a recorder has, and makes files of it.
+
+    Writer         flushes when it is called; in the simulator by the recorder, so one history gives one set of files
+    WriterThread   the same in a thread of its own, for a node: at every interval, and when a batch is ready
+
+Rules:
+- A reader never sees half a file: written under a hidden name, brought to disk, renamed.
+- A flush is: files first, then the statement that counts them. So a statement never promises what is not there.
+- A statement is made at every interval, whether there is anything to write or not. So the loss of a writer that was
+  killed is bounded by the interval, and a reader can say how much that is.
+- A disk that is full costs rows, which are counted, and nothing else.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from runnel.errors import InputError
+from runnel.trace.columns import to_table
+from runnel.trace.folder import (
+    Clock,
+    Folder,
+    Part,
+    Statement,
+    TableCount,
+    make_folder,
+    sync_file,
+    take_lock,
+)
+from runnel.trace.recorder import NEVER, Chunk, Recorder
+from runnel.trace.schemas import HOUR_NS, VERSION
+
+SECOND = 1_000_000_000
+PIECE_ROWS = 4_096
+# The columns in which few values come back again and again; the others are not worth a dictionary inside the file.
+_REPETITIVE = frozenset("broker client peer publisher kind event entity messages_in".split())
+_NEVER_SOUGHT = frozenset("attributes selection filter detail".split())
+
+
+@dataclass(frozen=True, slots=True)
+class WriterConfig:
+    """Where and how often."""
+
+    directory: Path
+    name: str  # of the writer: one that no other writer of this directory has or had
+    clock: Clock
+    flush_interval_ns: int = 5 * SECOND
+    sync: bool = (
+        True  # bring files to disk before they are seen, so that even a power cut tears none
+    )
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InputError("trace: a writer needs a name")
+        if self.flush_interval_ns < 1:
+            raise InputError(
+                f"trace: flush_interval_ns must be at least 1, not {self.flush_interval_ns}"
+            )
+
+
+class Writer:
+    """Writes when `flush` is called; `close` says that nothing is missing.
+
+    `now` is the trace's clock. `complain` is told when files cannot be written; without it, that is an InputError.
+    """
+
+    def __init__(
+        self,
+        config: WriterConfig,
+        recorder: Recorder,
+        now: Callable[[], int],
+        complain: Callable[[str], None] | None = None,
+    ) -> None:
+        self.config = config
+        self.recorder = recorder
+        self.complain = complain
+        self._now = now
+        self.folder: Folder = make_folder(config.directory, config.clock)
+        self._lock = take_lock(self.folder, config.name)
+        self.folder.remove_leftovers()
+        self.statement = Statement(
+            config.name, recorder.sample, config.flush_interval_ns, now(), now(), tables={}
+        )
+        self._say()
+
+    def flush_when_due(self) -> None:
+        """From now on the recorder itself calls `flush`: at every interval, and when a batch is ready."""
+        self.recorder.on_batch = self.flush
+        self.recorder.batch_at = self._now() + self.config.flush_interval_ns
+
+    def flush(self) -> None:
+        """Write what was recorded so far."""
+        began = self._now()
+        if self.recorder.batch_at != NEVER:
+            self.recorder.batch_at = began + self.config.flush_interval_ns
+        by_place: dict[tuple[str, int], list[Chunk]] = {}
+        for chunk in self.recorder.take():
+            by_place.setdefault((chunk.table, chunk.time_ns // HOUR_NS), []).append(chunk)
+        for (table, hour), chunks in sorted(by_place.items(), key=lambda item: item[0]):
+            self._write_or_count(table, hour, chunks)
+        statement = self.statement
+        statement.flushed_ns = began
+        for table, dropped in sorted(self.recorder.dropped.items()):
+            self._count(table).dropped = dropped
+        self._say()
+        statement.flush_took_ns = max(statement.flush_took_ns, self._now() - began)
+
+    def close(self) -> None:
+        """Write what is left, and take leave."""
+        if self._lock.closed:
+            return
+        self.recorder.on_batch = lambda: None
+        self.flush()
+        self.statement.farewell = True
+        self._say()
+        self._lock.close()
+
+    # -- inside ---------------------------------------------------------------------------------------
+
+    def _count(self, table: str) -> TableCount:
+        return self.statement.tables.setdefault(table, TableCount())
+
+    def _write_or_count(self, table: str, hour: int, chunks: list[Chunk]) -> None:
+        rows = sum(chunk.rows for chunk in chunks)
+        part = self.folder.part(table, hour, self.config.name, self.statement.parts + 1)
+        temporary = part.path.with_name(f".{part.path.name}.tmp")
+        try:
+            rows_of = [to_table(table, piece) for piece in _pieces(chunks)]
+            self._write(part, temporary, pa.concat_tables(rows_of))
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            self._count(table).failed += rows
+            self._failed(f"{rows:,} rows of {table} are lost: {_reason(error)}")
+        else:
+            self.statement.parts = part.number
+            self._count(table).rows += rows
+
+    def _write(self, part: Part, temporary: Path, rows: pa.Table) -> None:
+        part.path.parent.mkdir(parents=True, exist_ok=True)
+        about = {
+            "runnel.version": str(VERSION),
+            "runnel.table": part.table,
+            "runnel.writer": part.writer,
+            "runnel.part": str(part.number),
+        }
+        pq.write_table(
+            rows.replace_schema_metadata(about),
+            temporary,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[name for name in rows.column_names if name in _REPETITIVE],
+            write_statistics=[name for name in rows.column_names if name not in _NEVER_SOUGHT],
+        )
+        if self.config.sync:
+            sync_file(temporary)
+        temporary.rename(part.path)
+
+    def _say(self) -> None:
+        try:
+            self.folder.say(self.statement, sync=self.config.sync)
+        except OSError as error:
+            self._failed(f"the statement of {self.config.name} cannot be renewed: {_reason(error)}")
+
+    def _failed(self, what: str) -> None:
+        self.statement.error = what
+        message = f"trace: {self.config.directory}: {what}"
+        if self.complain is None:
+            raise InputError(f"{message}: make room there, or choose another directory")
+        self.complain(message)
+
+
+class WriterThread:
+    """A writer in a thread of its own. The thread ends with `stop`, or with the process."""
+
+    def __init__(self, writer: Writer) -> None:
+        if writer.complain is None:
+            raise InputError("trace: a writer in a thread must be told where to complain")
+        self.writer = writer
+        self._complain = writer.complain
+        self._wake = Event()
+        self._stopping = False
+        self._thread = Thread(target=self._run, name=f"trace {writer.config.name}", daemon=True)
+        writer.recorder.on_batch = self._batch_ready
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self, within_s: float = 10.0) -> bool:
+        """Write what is left and take leave; whether that was done in time."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join(within_s)
+        return self.writer.statement.farewell
+
+    def _batch_ready(self) -> None:
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def _run(self) -> None:
+        interval_s = self.writer.config.flush_interval_ns / SECOND
+        try:
+            began = monotonic()
+            while not self._stopping:
+                self._wake.wait(max(0.0, began + interval_s - monotonic()))
+                self._wake.clear()
+                began = monotonic()
+                if not self._stopping:
+                    self.writer.flush()
+            self.writer.close()
+        except (
+            Exception
+        ):  # the broker lives on without a trace: the recorder counts what is dropped
+            self._complain(f"trace: the writer ended by a bug:\n{traceback.format_exc()}")
+
+
+def _pieces(chunks: list[Chunk]) -> Iterator[list[Chunk]]:
+    """The same, a few thousand rows at a time: to convert more in one go would keep the broker waiting."""
+    piece: list[Chunk] = []
+    rows = 0
+    for chunk in chunks:
+        piece.append(chunk)
+        rows += chunk.rows
+        if rows >= PIECE_ROWS:
+            yield piece
+            piece, rows = [], 0
+    if piece:
+        yield piece
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
