@@ -10,13 +10,12 @@ State changes only inside `handle` and `start`, and every change ends in `_flush
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from runnel.broker.arbiter import Arbiter
 from runnel.broker.barriers import Barriers
 from runnel.broker.config import BrokerConfig
-from runnel.broker.effects import Close, Connect, Effect, Exit, SendMany, SetTimer, Trace
+from runnel.broker.connections import OVERFLOW, TICK, Connections
+from runnel.broker.effects import Effect, Exit, SendMany, SetTimer, Trace
 from runnel.broker.events import (
     Connected,
     Disconnected,
@@ -37,13 +36,10 @@ from runnel.wire import (
     Advertise,
     Barrier,
     Bye,
-    Decoder,
     Fence,
-    Hello,
     Lane,
     Message,
     Missed,
-    PeerKind,
     Publication,
     Subscribe,
     Unadvertise,
@@ -52,26 +48,12 @@ from runnel.wire import (
     lane_of,
 )
 
-TICK = "tick"
-OVERFLOW = "its queue overflowed"
-EXPIRED = "down for too long"
-
 
 def _ignore(link: Link, message: Message) -> None:
     """Do nothing."""
 
 
-@dataclass(slots=True, eq=False)
-class Connection:
-    """One connection: who it was dialled for, and the link it carries once the peer said Hello."""
-
-    decoder: Decoder
-    since: int
-    dialled: Link | None = None
-    link: Link | None = None
-
-
-class Broker:
+class Broker(Connections):
     """A broker without a network around it; see `handle`."""
 
     def __init__(
@@ -83,28 +65,16 @@ class Broker:
         modules: Iterable[Module] = (),
         clock: Callable[[], int] | None = None,
     ) -> None:
-        self.config = config
-        self.name = config.name
+        super().__init__(config, incarnation)
         self.tables = Tables(matcher)
         self.strategy = make_strategy(self.tables)
         self.barriers = Barriers(self.strategy.barrier_links)
         self.meter = Meter()
-        self.arbiter = Arbiter()
         self.story = Story(config.name) if config.tell_stories else None
-        self.links: dict[str, Link] = {}
-        self._by_number: list[Link | None] = []
-        self._free_numbers: list[int] = []
-        self._tokens = incarnation << 20
-        self._connections: dict[int, Connection] = {}
-        self._dialling: dict[str, None] = {}
-        self._outbox: dict[Link, None] = {}  # links with something to write
-        self._congested: dict[Link, None] = {}
         self._congested_bytes = config.congested_bytes
-        self._effects: list[Effect] = []
         self._stopping = False
         self._over = False
         self._clock = clock
-        self._now = 0
         self._modules = {module.name: module for module in modules}
         self._watchers = [m for m in self._modules.values() if m.watches_publications]
         self._table_watchers = [m for m in self._modules.values() if m.watches_tables]
@@ -230,27 +200,7 @@ class Broker:
             self._forget(link, "the broker leaves")
         self._effects.append(Exit())
 
-    # -- connections ----------------------------------------------------------------------------------
-
-    def _connected(self, conn: int, peer: str | None) -> None:
-        connection = self._connections[conn] = Connection(Decoder(), self._now)
-        if peer is None:
-            return
-        self._dialling.pop(peer, None)
-        link = connection.dialled = self.links.get(peer) or self._new_link(peer, "broker")
-        self._effects.append(SendMany(conn, [link.hello("broker", self.name)]))
-
-    def _disconnected(self, conn: int, peer: str | None) -> None:
-        if peer is not None:
-            self._dialling.pop(peer, None)
-        connection = self._connections.pop(conn, None)
-        link = connection.link if connection is not None else None
-        if link is not None and link.conn == conn:
-            link.down(self._now)
-
-    def _close(self, conn: int, reason: str) -> None:
-        self._effects.append(Close(conn, reason))
-        self._disconnected(conn, None)
+    # -- frames ---------------------------------------------------------------------------------------
 
     def _frames_arrived(self, conn: int, chunk: bytes) -> None:
         connection = self._connections.get(conn)
@@ -303,111 +253,18 @@ class Broker:
             self.meter.messages_in[kind.__name__] += 1
         handler(link, message)
 
-    # -- handshake ------------------------------------------------------------------------------------
+    # -- what links mean for routes -------------------------------------------------------------------
 
-    def _hello(self, conn: int, frame: Any) -> Link | None:
-        if not isinstance(frame, Hello):
-            raise PeerError("the first frame of a connection must be Hello")
-        connection = self._connections[conn]
-        dialled, connection.dialled = connection.dialled, None
-        if dialled is not None and dialled.name != frame.name:
-            raise PeerError(
-                f"dialled {dialled.name} but {frame.name} answered: check the addresses"
-            )
-        link = self.links.get(frame.name)
-        if link is not None and link.kind != frame.kind:
-            raise PeerError(f"{frame.name} is a {link.kind} here, not a {frame.kind}")
-        if dialled is not None and dialled is not link:
-            # Given up while the peer answered, who now knows a run of the link that we do not: dial again.
-            self._close(conn, "the link was given up meanwhile")
-            return None
-        if link is None:
-            link = self._new_link(frame.name, frame.kind)
-        fresh = not link.fits(frame)
-        if link.conn:
-            if (
-                fresh and link.is_client
-            ):  # somebody else of that name: two would displace each other for ever
-                bye = Bye(f"another client called {link.name} has connected here", is_final=True)
-                self._effects.append(SendMany(link.conn, [encode(bye)]))
-            self._close(link.conn, "the peer opened another connection")
-        if fresh:
-            self._lose_routes(link)
-            link.start_fresh(frame.token, None if dialled else self._new_token())
-        if dialled is None:
-            self._effects.append(
-                SendMany(conn, [link.hello("broker", self.name, resume=not fresh)])
-            )
-        if not fresh:
-            link.resume(frame)
-        link.up(conn, self._now)
-        connection.link = link
-        self._outbox[link] = None
-        self.trace("link-up", {"peer": link.name, "fresh": fresh})
-        if fresh:
-            self.strategy.link_up(link)
-            for module in self._modules.values():
-                module.link_up(self, link, self._now)
-        return link
-
-    def _new_link(self, name: str, kind: PeerKind) -> Link:
-        number = self._free_numbers.pop() if self._free_numbers else len(self._by_number)
-        config = self.config.link if kind == "broker" else self.config.client_link
-        link = self.links[name] = Link(
-            name, kind, number, self._new_token(), config, self._now, self._outbox
-        )
-        link.credit = self.config.credit_max
-        if number == len(self._by_number):
-            self._by_number.append(link)
-        else:
-            self._by_number[number] = link
-        return link
-
-    def _new_token(self) -> int:
-        self._tokens += 1
-        return self._tokens
+    def _link_is_fresh(self, link: Link) -> None:
+        self.strategy.link_up(link)
+        for module in self._modules.values():
+            module.link_up(self, link, self._now)
 
     def _lose_routes(self, link: Link) -> None:
         self.barriers.link_lost(link)
         self.strategy.link_lost(link)
         for module in self._modules.values():
             module.link_lost(self, link, self._now)
-
-    def _forget(self, link: Link, reason: str) -> None:
-        """The link is over: its routes go, and its peer must start fresh."""
-        if link.conn:
-            self._close(link.conn, reason)
-        self.trace("link-lost", {"peer": link.name, "reason": reason})
-        self._lose_routes(link)
-        self._congested.pop(link, None)
-        self._outbox.pop(link, None)
-        del self.links[link.name]
-        self._by_number[link.number] = None
-        self._free_numbers.append(link.number)
-
-    def _tick(self) -> None:
-        """Twice per heartbeat: show that we live, notice who does not, dial who is missing."""
-        for link in list(self.links.values()):
-            link.heartbeat(self._now)
-            if link.conn and link.has_been_silent(self._now):
-                self._close(link.conn, "nothing heard for three heartbeats")
-            if link.is_expired(self._now):
-                self._forget(link, EXPIRED)
-        patience_ns = 3 * self.config.link.heartbeat_ns
-        for conn, connection in list(self._connections.items()):
-            if connection.link is None and self._now - connection.since > patience_ns:
-                self._close(conn, "no Hello within three heartbeats")
-        for peer in self.config.dials:
-            known = self.links.get(peer)
-            under_way = peer in self._dialling or any(
-                connection.dialled is not None and connection.dialled.name == peer
-                for connection in self._connections.values()
-            )
-            if not under_way and (known is None or not known.conn):
-                self._dialling[peer] = None
-                self._effects.append(Connect(peer))
-        self.arbiter.forget_expired(self._now)
-        self._effects.append(SetTimer(TICK, self._now + self.config.link.heartbeat_ns // 2))
 
     # -- what the frames say --------------------------------------------------------------------------
 
@@ -493,7 +350,3 @@ class Broker:
     def set_timer(self, timer: str, at: int) -> None:
         """Ask for `Module.timer` at a time; `timer` starts with the module's name and a colon."""
         self._effects.append(SetTimer(timer, at))
-
-    def trace(self, kind: str, data: dict[str, Any]) -> None:
-        """Record something."""
-        self._effects.append(Trace(kind, data))

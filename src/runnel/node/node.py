@@ -22,7 +22,8 @@ from logging import INFO, WARNING, Logger
 from time import monotonic_ns
 from typing import Any
 
-from runnel.broker.broker import EXPIRED, OVERFLOW, Broker
+from runnel.broker.broker import Broker
+from runnel.broker.connections import EXPIRED, OVERFLOW
 from runnel.broker.effects import Exit, Trace
 from runnel.broker.events import Event, StopAsked
 from runnel.errors import InputError

@@ -13,7 +13,8 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from runnel.broker.broker import EXPIRED, OVERFLOW, Broker
+from runnel.broker.broker import Broker
+from runnel.broker.connections import EXPIRED, OVERFLOW
 from runnel.broker.effects import Trace
 from runnel.client.effects import Confirmed, Deliver, HomeUp, MissedSome, Moved, Ready, Unconfirmed
 from runnel.client.home import Home
