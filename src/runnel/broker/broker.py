@@ -15,7 +15,7 @@ from typing import Any
 from runnel.broker.barriers import Barriers
 from runnel.broker.config import BrokerConfig
 from runnel.broker.connections import OVERFLOW, TICK, Connections
-from runnel.broker.effects import Effect, Exit, SendMany, SetTimer, Trace
+from runnel.broker.effects import Effect, Exit, SendMany, SetTimer
 from runnel.broker.events import (
     Connected,
     Disconnected,
@@ -25,7 +25,6 @@ from runnel.broker.events import (
     TimerFired,
 )
 from runnel.broker.links import Link
-from runnel.broker.meter import Meter
 from runnel.broker.module import Module
 from runnel.broker.story import Story
 from runnel.broker.tables import Matcher, Tables
@@ -69,7 +68,6 @@ class Broker(Connections):
         self.tables = Tables(matcher)
         self.strategy = make_strategy(self.tables)
         self.barriers = Barriers(self.strategy.barrier_links)
-        self.meter = Meter()
         self.story = Story(config.name) if config.tell_stories else None
         self._congested_bytes = config.congested_bytes
         self._stopping = False
@@ -167,11 +165,12 @@ class Broker(Connections):
     def _look_after_client(self, link: Link) -> None:
         """Tell a slow client what it missed; give publishers credit while there is room ahead of them.
 
-        It is told once there is room again: a notice for every drop would fill the queue with notices.
+        It is told once something can be sent again: a notice for every drop would fill the queue with notices. And
+        before what waits: a client that moves is gone when it has the fence that stands there.
         """
-        if link.dropped_untold and not link.is_half_full:
+        if link.dropped_untold and link.has_room:
             count, link.dropped_untold = link.dropped_untold, 0
-            link.send_message(Missed(count))
+            link.send_first(encode(Missed(count)))
         if self._stopping:
             link.credit = 0
         elif link.congested_here:
@@ -223,7 +222,10 @@ class Broker(Connections):
                     if conn not in self._connections:
                         return
             if run and link is not None:
-                self._publish(link, run)
+                if len(run) == 1:
+                    self._publish_one(link, run[0])
+                else:
+                    self._publish(link, run)
         except PeerError as error:
             self._peer_broke_the_rules(conn, link, error)
             return
@@ -232,9 +234,7 @@ class Broker(Connections):
 
     def _peer_broke_the_rules(self, conn: int, link: Link | None, error: PeerError) -> None:
         """Nothing that such a peer set up is trusted; nobody else is disturbed."""
-        self._effects.append(
-            Trace("peer-error", {"peer": link.name if link else "", "error": str(error)})
-        )
+        self.trace("peer-error", {"peer": link.name if link else "", "error": str(error)})
         if link is not None:
             self._forget(link, str(error))
         else:
@@ -305,6 +305,45 @@ class Broker(Connections):
             meter.matching_ns += clock() - began
         if is_watched:
             self._tell(link, run, all_hops)
+
+    def _publish_one(self, link: Link, publication: Publication) -> None:
+        """The same for a run of one, as most are where there is little to do: all links share its frames."""
+        meter, clock, by_number, now = self.meter, self._clock, self._by_number, self._now
+        effects, credit_max, is_free = self._effects, self.config.credit_max, not self._congested
+        began = clock() if clock is not None else 0
+        link.data.received += 1
+        link.publications_in += 1
+        hops = self.strategy.next_hops(link, publication)
+        delivered = [publication.raw]
+        forwarded: list[bytes] = []
+        at_once = queued = 0
+        for number in hops:
+            target = by_number[number]
+            if target is None:
+                raise BugError(f"{self.name} routes to link {number}, which is gone")
+            if target.is_client:
+                frames = delivered
+            elif publication.ttl:
+                frames = forwarded = forwarded or [publication.forwarded()]
+            else:
+                continue
+            if is_free and target.credit == credit_max and target.send_at_once(frames[0], now):
+                at_once += 1
+                effects.append(SendMany(target.conn, frames))
+            else:
+                queued += 1
+                target.send_publications(frames)
+        meter.publications_in += 1
+        meter.publications_out += at_once + queued
+        meter.frames_out += at_once
+        meter.bytes_out += at_once * len(publication.raw)
+        if clock is not None:
+            meter.matching_ns += clock() - began
+        if self.story is not None:
+            self._tell(link, [publication], [hops])
+        elif self._watchers:
+            for module in self._watchers:
+                module.routed(self, link, [publication], [hops], now)
 
     def _tell(self, link: Link, run: list[Publication], all_hops: list[list[int]]) -> None:
         """Let the story and the modules that watch know of publications."""

@@ -13,6 +13,7 @@ from runnel.broker.arbiter import Arbiter
 from runnel.broker.config import BrokerConfig
 from runnel.broker.effects import Close, Connect, Effect, SendMany, SetTimer, Trace
 from runnel.broker.links import Link
+from runnel.broker.meter import Meter
 from runnel.errors import PeerError
 from runnel.wire import Bye, Decoder, Hello, PeerKind, encode
 
@@ -38,6 +39,7 @@ class Connections:
         self.config = config
         self.name = config.name
         self.arbiter = Arbiter()
+        self.meter = Meter()
         self.links: dict[str, Link] = {}
         self._by_number: list[Link | None] = []
         self._free_numbers: list[int] = []
@@ -99,15 +101,19 @@ class Connections:
             return None
         if link is None:
             link = self._new_link(frame.name, frame.kind)
+        elif link.has_outgrown(frame):
+            self._close(conn, "the client has given this connection up")
+            return None
         fresh = not link.fits(frame)
         if link.conn:
-            if (
-                fresh and link.is_client
-            ):  # somebody else of that name: two would displace each other for ever
+            # Somebody else of that name: two would displace each other for ever.
+            if fresh and link.is_client and frame.token != link.peer_token:
                 bye = Bye(f"another client called {link.name} has connected here", is_final=True)
                 self._effects.append(SendMany(link.conn, [encode(bye)]))
+                self.trace("client-displaced", {"peer": link.name})
             self._close(link.conn, "the peer opened another connection")
         if fresh:
+            self._discard(link)
             self._lose_routes(link)
             link.start_fresh(frame.token, None if dialled else self._new_token())
         if dialled is None:
@@ -146,12 +152,19 @@ class Connections:
         if link.conn:
             self._close(link.conn, reason)
         self.trace("link-lost", {"peer": link.name, "reason": reason})
+        self._discard(link)
         self._lose_routes(link)
         self._congested.pop(link, None)
         self._outbox.pop(link, None)
         del self.links[link.name]
         self._by_number[link.number] = None
         self._free_numbers.append(link.number)
+
+    def _discard(self, link: Link) -> None:
+        """What a peer that lost its memory, or does not come back, had not acknowledged is lost; say how much."""
+        if count := link.publications_owed:
+            self.meter.discarded += count
+            self.trace("discarded", {"peer": link.name, "count": count})
 
     def _tick(self) -> None:
         """Twice per heartbeat: show that we live, notice who does not, dial who is missing."""

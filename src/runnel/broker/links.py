@@ -60,6 +60,42 @@ class Link:
     where the link enters itself when it has something to write.
     """
 
+    # A simulated world has tens of thousands of links, and beyond thirty attributes a dict would cost each of them.
+    __slots__ = (
+        "_acked_data",
+        "_acked_monitor",
+        "_bytes_to_ack",
+        "_peer_has_acked",
+        "ack_due",
+        "config",
+        "congested",
+        "congested_here",
+        "conn",
+        "credit",
+        "data",
+        "down_since",
+        "dropped",
+        "dropped_uncounted",
+        "dropped_untold",
+        "established",
+        "flying_bytes",
+        "heard_at",
+        "holding",
+        "is_client",
+        "kind",
+        "monitor",
+        "name",
+        "number",
+        "outbox",
+        "peer_token",
+        "publications_in",
+        "publications_out",
+        "sent_at",
+        "taken_bytes",
+        "token",
+        "waiting_bytes",
+    )
+
     def __init__(
         self,
         name: str,
@@ -84,6 +120,7 @@ class Link:
         self.heard_at = now
         self.sent_at = now
         self.congested = False  # the peer says that it is
+        self.congested_here = False  # set by the broker before frames are taken
         self.credit = 0  # publications the peer may have outstanding (we are the edge) or we may
         self.dropped_uncounted = (
             0  # publications dropped, of which the broker's meter does not know
@@ -105,6 +142,7 @@ class Link:
         self.dropped_untold = 0  # … of which the peer has not been told
         self._acked_data = 0  # frames of the peer that we have acknowledged
         self._acked_monitor = 0
+        self._peer_has_acked = False
 
     # -- handshake ------------------------------------------------------------------------------------
 
@@ -126,6 +164,30 @@ class Link:
     def fits(self, hello: Hello) -> bool:
         """Whether both sides mean the same run of the link."""
         return hello.token == self.peer_token != 0 and hello.peer_token == self.token
+
+    def has_outgrown(self, hello: Hello) -> bool:
+        """Whether a client's Hello was written before this run of the link began, and was under way since.
+
+        It is from the client that we know, who has spoken to us in this run, but the Hello knows nothing of the run:
+        it comes by a connection that the client has given up. To start anew for it would cost what the link has.
+        """
+        has_spoken = self.data.received > 0 or self._peer_has_acked
+        return (
+            self.is_client
+            and has_spoken
+            and hello.token == self.peer_token
+            and not self.fits(hello)
+        )
+
+    @property
+    def publications_owed(self) -> int:
+        """How many publications the peer has not acknowledged, sent or not."""
+        lane = self.data
+        return sum(
+            frame[TAG_AT] == PUBLICATION_TAG
+            for frames in (lane.unacknowledged, lane.waiting)
+            for frame in frames
+        )
 
     def start_fresh(self, peer_token: int, token: int | None = None) -> None:
         """A new run of the link: nothing of the old one is replayed."""
@@ -155,9 +217,10 @@ class Link:
 
     def down(self, now: int) -> None:
         """The connection is gone; the link waits for another."""
+        if self.established:  # or it was down all along, and the connection came to nothing
+            self.down_since = now
         self.conn = 0
         self.established = False
-        self.down_since = now
 
     # -- sending --------------------------------------------------------------------------------------
 
@@ -178,6 +241,35 @@ class Link:
         if self.waiting_bytes > self.config.queue_bytes_max:
             self._drop_oldest_publications()
 
+    def send_at_once(self, frame: bytes, now: int) -> bool:
+        """Take a publication past the queue, if nothing is in its way; then the caller writes it now.
+
+        The same as `send_publications` and then `take`, for a link that is idle: most are, most of the time.
+        """
+        flying = self.flying_bytes + len(frame)
+        if (
+            self.waiting_bytes
+            or self.ack_due
+            or not self.established
+            or self.congested
+            or flying > self.config.window_bytes
+            or self.dropped_untold
+        ):
+            return False
+        self.flying_bytes = flying
+        self.publications_out += 1
+        self.data.unacknowledged.append(frame)
+        self.sent_at = now
+        return True
+
+    def send_first(self, frame: bytes) -> None:
+        """Queue a frame before the data that waits."""
+        self.outbox[self] = None
+        self.waiting_bytes += len(frame)
+        self.data.waiting.appendleft(frame)
+        if self.waiting_bytes > self.config.queue_bytes_max:
+            self._drop_oldest_publications()
+
     def send_message(self, message: Message) -> None:
         """Queue a message in the lane that its kind belongs to."""
         self.send(encode(message), lane_of(message))
@@ -186,6 +278,11 @@ class Link:
     def overflowed(self) -> bool:
         """Even without publications there is too much: the link is dead."""
         return self.waiting_bytes > self.config.queue_bytes_max
+
+    @property
+    def has_room(self) -> bool:
+        """Something can be sent at once."""
+        return self.established and self.flying_bytes < self.config.window_bytes
 
     @property
     def is_half_full(self) -> bool:
@@ -258,8 +355,6 @@ class Link:
             )
         )
 
-    congested_here = False  # set by the broker before frames are taken
-
     def heartbeat(self, now: int) -> None:
         """Acknowledge what has waited for more; say that we live, if nothing else said so lately."""
         owed = self._owed and not self.holding
@@ -304,6 +399,7 @@ class Link:
         if self.waiting_bytes or self.congested != ack.congested:
             self.outbox[self] = None
         self.congested = ack.congested
+        self._peer_has_acked = True
         self._acknowledge(self.data, ack.data)
         self._acknowledge(self.monitor, ack.monitor)
 

@@ -26,6 +26,7 @@ class Meter:
     bytes_in: int = 0
     bytes_out: int = 0
     dropped: int = 0  # publications, for want of room
+    discarded: int = 0  # publications not acknowledged by a peer that is gone or lost its memory
     links_dead: int = 0
     matching_ns: int = 0  # time spent matching, by the injected clock
     messages_in: Counter[str] = field(default_factory=Counter)  # all but publications, by kind

@@ -329,8 +329,9 @@ class Client:
         """Live at another broker from now on, with nothing lost, nothing doubled and order kept.
 
         It returns when the client has arrived. If the other broker does not take it within about `timeout`
-        seconds, it raises MoveFailed, and the client stays where it is. Once it has arrived, that broker is the one
-        that is dialled first. Cancelled, the move goes on nevertheless.
+        seconds, it raises MoveFailed, and the client stays where it is. If instead the old broker is lost on the
+        way, with what it had, there is a gap. Once the client has arrived, that broker is the one that is dialled
+        first. Cancelled, the move goes on nevertheless.
         """
         await self._live.move_to(normal_address(url), timeout)
 

@@ -59,9 +59,13 @@ class Dismissed(Struct, frozen=True, gc=False):
 
 
 class Moved(Struct, frozen=True, gc=False):
-    """The session now lives at another broker; nothing was lost or doubled on the way."""
+    """The session now lives at another broker; nothing was lost or doubled on the way.
+
+    `gap`: but the old home was lost meanwhile, with what it had for the session.
+    """
 
     broker: str
+    gap: bool = False
 
 
 class MoveGivenUp(Struct, frozen=True, gc=False):

@@ -58,6 +58,10 @@ class Home:
         """The barriers under way that the application asked for; the others are a move's own."""
         return {token: what for token, what in self.waits.items() if what > 0}
 
+    def forget_fences(self) -> None:
+        """The fences under way for a move are of no use any more."""
+        self.waits = self.asked_ready
+
     def forget_run(self) -> int:
         """A new run of the link: nothing of the old one counts. The publications left in doubt."""
         in_doubt = len(self.outstanding)

@@ -159,6 +159,8 @@ class Live:
             return await future
         finally:
             self._waiting.discard(future)
+            if future.done() and not future.cancelled():
+                future.exception()  # who is cancelled at that moment takes no notice of it
 
     @property
     def may_publish(self) -> bool:
@@ -222,15 +224,22 @@ class Live:
 
     async def move_to(self, address: str, timeout_s: float) -> None:
         """Until the session lives at another broker."""
-        while not self.is_up:
-            await self.wait_up()
+        session, home = self.session, None
+        while (
+            not self.is_up or session.home is not home
+        ):  # it may go, or change, while names are looked up
+            self.check()
+            if not self.is_up or session.home is None:
+                await self.wait_up()
+                continue
+            home = session.home
+            # Seen from the broker, a client that comes to it a second time has lost its memory: it would start anew.
+            if await is_same_place(home.broker, address):
+                raise InputError(f"the client is at {address} already")
         self.check()
-        session = self.session
-        # Seen from the broker, a client that comes to it a second time has lost its memory: it would start anew.
-        if session.home is not None and await is_same_place(session.home.broker, address):
-            raise InputError(f"the client is at {address} already")
-        session.config = replace(session.config, move_timeout_ns=round(timeout_s * SECOND))
         session.move_to(address, monotonic_ns())
+        # Not before: a move that is refused must not change the patience of the one under way.
+        session.config = replace(session.config, move_timeout_ns=round(timeout_s * SECOND))
         self._move = self.loop.create_future()
         self.flush_soon()
         with self.backlog:
@@ -300,10 +309,13 @@ class Live:
             self.driver.home_up(effect.broker)
             finish_all(self._up)
             if effect.fresh and self._was_up:
-                self.gaps += 1
-                if self.on_gap is not None:
-                    self.loop.call_soon(self.on_gap)
+                self._note_gap()
             self._was_up = True
+
+    def _note_gap(self) -> None:
+        self.gaps += 1
+        if self.on_gap is not None:
+            self.loop.call_soon(self.on_gap)
 
     def _home_down(self, effect: HomeDown) -> None:
         home = self.session.home
@@ -317,8 +329,10 @@ class Live:
         self.loop.call_soon(self.driver.stop)
 
     def _moved(self, effect: Moved) -> None:
-        self.driver.home_up(effect.broker)
+        self.driver.moved(effect.broker)
         finish_all(self._up)
+        if effect.gap:
+            self._note_gap()
         if self._move is not None:
             finish(self._move)
 

@@ -6,6 +6,7 @@ but for those that somebody waits for.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections import deque
 from collections.abc import Iterable
 from time import time_ns
@@ -82,7 +83,12 @@ class Publisher:
         event = self.publish_nowait(attributes, payload)
         future = live.loop.create_future()
         self._waiters.append(Waiter(self.published, future, False))
-        await live.outcome(future)
+        try:
+            await live.outcome(future)
+        except CancelledError:
+            if not future.cancelled() and isinstance(future.exception(), PublicationInDoubt):
+                self._untold += 1  # told to somebody who was about to go
+            raise
         return event
 
     def publish_nowait(self, attributes: Attributes, payload: bytes = b"") -> Event:

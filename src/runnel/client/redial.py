@@ -2,7 +2,9 @@
 
 A session asks for a connection to its home and waits. The driver here dials the home first, because a link that
 comes back loses nothing; then the others of the list in turn; after a whole round it pauses, longer each time. The
-session is told of another broker only once one has answered: until then the old home may come back.
+session is told of another broker only once one has answered: until then the old home may come back. One address
+is sought at a time; what else was dialled (for a move that was given up, or from a home that was left) and answers
+late is turned away, so that nobody leaves a home that lives.
 
 A broker that takes the connection but does not greet counts as one that cannot be reached.
 """
@@ -116,6 +118,7 @@ class ClientDriver(Driver):
         self._up_since: float | None = None
         self._reason = ""  # why the session closed a connection last
         self._adopting = False
+        self._sought: str | None = None  # dialled, or about to be, for the home
         self._pause: asyncio.TimerHandle | None = None
         self._stopped = False
         self._real: dict[int, None] = {}  # connections that are not closed to the last
@@ -180,14 +183,20 @@ class ClientDriver(Driver):
         address, pause_s = self.rounds.next()
         if self.machine.move is not Move.STEADY:
             address = home.broker  # a move is from there, or it is none
+        self._sought = address
         self._pause = self._loop.call_later(pause_s, self._dialler.dial, self, address)
+
+    def _stop_seeking(self) -> None:
+        self._sought = None
+        if self._pause is not None:
+            self._pause.cancel()
 
     def failed(self, peer: str, reason: str = "") -> None:
         """An address could not be reached: on to the next."""
         if self._is_target(peer):
             self.rounds.reasons[peer] = reason
             super().failed(peer)
-        else:
+        elif peer == self._sought:
             self.rounds.failed(peer, reason)
             self._dial_next()
 
@@ -198,15 +207,16 @@ class ClientDriver(Driver):
         if peer is None or home is None or self._stopped:
             connection.close("the client was closed meanwhile")
             return -1
-        if peer != home.broker and not self._is_target(peer):
-            if session.move is not Move.STEADY:
-                connection.close("a move began meanwhile")
-                self._dial_next()
+        if not self._is_target(peer):
+            if peer != self._sought:
+                connection.close("the client has a broker meanwhile")
                 return -1
-            self._adopting = True
-            session.connect(peer, monotonic_ns())
-            self.flush()
-            self._adopting = False
+            self._stop_seeking()
+            if peer != home.broker:
+                self._adopting = True
+                session.connect(peer, monotonic_ns())
+                self.flush()
+                self._adopting = False
         conn = super().opened(connection, peer)
         self._real[conn] = None
         return conn
@@ -220,8 +230,15 @@ class ClientDriver(Driver):
 
     def home_up(self, address: str) -> None:
         """The home greeted."""
+        self._stop_seeking()  # one that was left for another may still be sought
         self._up_since = monotonic()
         self.rounds.up(address)
+
+    def moved(self, address: str) -> None:
+        """Where the session was moving to is its home; if it is just being dialled again, that is for the home."""
+        self.home_up(address)
+        if self.machine.home is not None and self.machine.home.dialling:
+            self._sought = address
 
     def home_down(self, address: str) -> None:
         """The home's connection is gone; dial again at once, unless it never was there for long."""
@@ -249,12 +266,12 @@ class ClientDriver(Driver):
     def stop(self) -> None:
         """No more events, no more dialling."""
         self._stopped = True
-        if self._pause is not None:
-            self._pause.cancel()
+        self._stop_seeking()
         super().stop()
 
     async def all_closed(self) -> None:
         """Every connection is gone, with everything that was written to it."""
         if self._real:
-            self._all_closed = self._loop.create_future()
-            await self._all_closed
+            if self._all_closed is None:
+                self._all_closed = self._loop.create_future()
+            await asyncio.shield(self._all_closed)  # several may wait, and each may be cancelled

@@ -316,7 +316,7 @@ class Session:
             if self.home.registered:
                 self._ask(self.home, DRY)
             else:
-                self._arrive()
+                self._arrive(gap=True)
         elif what == DRY and home is self.home and self.move is Move.DRYING:
             self._confirm(home, len(home.outstanding))  # all were published before the barrier
             self._arrive()
@@ -332,8 +332,8 @@ class Session:
 
     # -- moving ---------------------------------------------------------------------------------------
 
-    def _arrive(self) -> None:
-        """The old path is dry: what was held goes out, and the old home is left."""
+    def _arrive(self, *, gap: bool = False) -> None:
+        """The old path is dry, or lost with what was on it: what was held goes out, and the old home is left."""
         old, new = self.home, self.next
         assert old is not None and new is not None
         self.home, self.next, self.move = new, None, Move.STEADY
@@ -342,15 +342,13 @@ class Session:
         for publication in new.held:
             self._deliver(publication)
         new.held, new.held_bytes = [], 0
-        self._effects.append(Moved(new.broker))
+        self._effects.append(Moved(new.broker, gap))
 
     def _give_up_move(self) -> None:
         given_up, self.next, self.move = self.next, None, Move.STEADY
         if given_up is not None and self.home is not None:
             self._leave(given_up)
-            self.home.waits = (
-                self.home.asked_ready
-            )  # a later move must not take this one's fence for its own
+            self.home.forget_fences()  # or a later move takes this one's for its own
             self._ask_again(self.home, given_up.asked_ready)
             self._effects.append(MoveGivenUp(given_up.broker))
 
@@ -442,11 +440,12 @@ class Session:
         for id in self.subscriptions:
             self._register_subscription(home, id)
         self._ask_again(home, waits)
-        if home is self.next:
+        if home is self.next and self.home is not None:
             self.move = Move.JOINING
+            self.home.forget_fences()  # if it joins anew, what was dry before was so too early
             self._ask(home, JOINED)
         elif self.move is Move.DRYING:  # nothing can come by an old path that is gone
-            self._arrive()
+            self._arrive(gap=True)
 
     def _register_subscription(self, home: Home, id: int) -> None:
         home.subscriptions[id] = self._ids.next()
@@ -483,7 +482,7 @@ class Session:
         if self.move is Move.JOINING and now - self._moving_since > self.config.move_timeout_ns:
             self._give_up_move()
         if self.move is Move.DRYING and self.home is not None and self.home.link.is_expired(now):
-            self._arrive()  # the old home is gone for good: nothing more will come by its path
+            self._arrive(gap=True)  # the old home is gone for good: nothing more comes by its path
         for home in self._homes():
             home.link.heartbeat(now)
             if home.conn and home.link.has_been_silent(now):

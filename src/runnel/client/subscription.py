@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from runnel.client.events import Event
+from runnel.client.move import Move
 from runnel.errors import InputError
 from runnel.language import Selection
 from runnel.wire import Publication
@@ -44,7 +45,8 @@ class Backlog:
 
     def added(self) -> None:
         """There is more than there should be."""
-        if not self.holding and not self._fences:
+        # A move waits for fences too, and goes on when whoever asked for it has been cancelled.
+        if not self.holding and not self._fences and self._live.session.move is Move.STEADY:
             self._hold(True)
 
     def taken(self, publication: Publication) -> None:

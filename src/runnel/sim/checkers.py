@@ -72,6 +72,8 @@ class Published:
 class Checker:
     """Looks on, and raises Violation."""
 
+    watches_brokers = True
+
     def __init__(self, tree: Tree, resume_timeout_ns: int) -> None:
         self.tree = tree
         self.world: World

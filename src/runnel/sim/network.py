@@ -53,7 +53,10 @@ class Connection:
 class End:
     """One end: its host, and the direction that leads away from it."""
 
-    __slots__ = ("connection", "free_at", "host", "id", "incarnation", "last_at", "open", "peer")
+    __slots__ = (
+        *("connection", "free_at", "host", "id", "incarnation", "last_at", "open", "peer"),
+        "unread",
+    )
 
     def __init__(self, id: int, host: Host, connection: Connection) -> None:
         self.id = id
@@ -63,6 +66,7 @@ class End:
         self.open = True
         self.free_at = 0  # when the bytes written so far have left
         self.last_at = 0  # when they arrive
+        self.unread: list[bytes] = []  # what has come for a host that reads rarely
         self.peer: End
 
 
@@ -86,15 +90,19 @@ class Network:
         self._last_id = 0
         self.latency_ns_max = 20 * MILLISECOND
         self.bytes_per_second = 0
+        self.latency_of: Callable[[str, str], int] = self._draw_latency
+        self.splits = True  # some chunks arrive in two pieces
 
     def wire(self, one: str, other: str) -> Wire:
-        """What lies between two hosts, drawn when first asked for."""
+        """What lies between two hosts, made when first asked for."""
         key = (one, other) if one < other else (other, one)
         wire = self._wires.get(key)
         if wire is None:
-            latency = self._random.randrange(MILLISECOND // 10, self.latency_ns_max)
-            wire = self._wires[key] = Wire(key, latency, self.bytes_per_second)
+            wire = self._wires[key] = Wire(key, self.latency_of(*key), self.bytes_per_second)
         return wire
+
+    def _draw_latency(self, one: str, other: str) -> int:
+        return self._random.randrange(MILLISECOND // 10, self.latency_ns_max)
 
     def connections(self, one: str, other: str) -> list[Connection]:
         """The open connections between two hosts."""
@@ -146,20 +154,63 @@ class Network:
         if end is None or not end.open or end.connection.broken:
             return
         chunk = frames[0] if len(frames) == 1 else b"".join(frames)
+        peer = end.peer
+        if peer.unread:  # it will look soon, and read this with the rest
+            peer.unread.append(chunk)
+            return
+        wire = end.connection.wire
+        if (
+            self.splits
+            or len(chunk) > SEGMENT_BYTES
+            or wire.bytes_per_second
+            or wire.breaks_after
+            or peer.host.reads_every_ns
+        ):
+            self._send_with_care(end, wire, chunk, not_before)
+            return
+        # `_send_segment`, written out: this is for every message
+        begin = not_before if not_before > end.free_at else end.free_at
+        end.free_at = begin
+        at = begin + wire.latency_ns + wire.extra_ns
+        if at < end.last_at:
+            at = end.last_at
+        else:
+            end.last_at = at
+        self._at(at, self._bytes_arrive, peer, chunk)
+
+    def _send_with_care(self, end: End, wire: Wire, chunk: bytes, not_before: int) -> None:
+        """The same, where there is more to it than latency."""
+        peer = end.peer
+        if peer.host.reads_every_ns:
+            # It has time: whatever was sent until it looks is read in one go.
+            at = self._arrival(end, len(chunk), not_before)
+            self._at(at + peer.host.reads_every_ns, self._read, peer)
+            peer.unread.append(chunk)
+            return
         if len(chunk) <= SEGMENT_BYTES:
             self._send_segment(end, chunk, not_before)
         else:
             for start in range(0, len(chunk), SEGMENT_BYTES):
                 self._send_segment(end, chunk[start : start + SEGMENT_BYTES], not_before)
-        wire = end.connection.wire
         if wire.breaks_after:
             wire.breaks_after -= 1
             if not wire.breaks_after:
                 self._at(self._now(), self.break_connections, *wire.ends)
 
+    def read_all(self, host: Host | None = None) -> None:
+        """Let a host that reads rarely, or all of them, read now."""
+        for end in list(self._ends.values()):
+            if end.unread and (host is None or end.host is host):
+                self._read(end)
+
+    def _read(self, end: End) -> None:
+        unread, end.unread = end.unread, []
+        if unread:
+            self._bytes_arrive(end, unread[0] if len(unread) == 1 else b"".join(unread))
+
     def _send_segment(self, end: End, chunk: bytes, not_before: int) -> None:
         at = self._arrival(end, len(chunk), not_before)
-        if not self._draw_bits(_SPLIT_BITS) and len(chunk) > 1:
+        if self.splits and not self._draw_bits(_SPLIT_BITS) and len(chunk) > 1:
             cut = self._random.randrange(1, len(chunk))
             self._at(at, self._bytes_arrive, end.peer, chunk[:cut])
             end.last_at = at = at + 1
@@ -193,6 +244,7 @@ class Network:
 
     def _hang_up(self, end: End) -> None:
         if end.open:
+            self._read(end)
             end.open = False
             self._ends.pop(end.id, None)
             self._arrive(end.host, end.incarnation, Disconnected(end.id))

@@ -55,6 +55,8 @@ class _Client:
 class _Run:
     """One run; it looks on as the world's watcher."""
 
+    watches_brokers = False
+
     def __init__(self, topology: Topology, seed: int, seconds: float | None) -> None:
         self._topology = topology
         self._world = World(seed, self)

@@ -2,7 +2,8 @@
 
 Time is integer nanoseconds; what happens at the same time happens in the order it was scheduled. A host runs a
 broker or a session, the very code that ships, and the world is its driver: it brings events and carries out effects.
-Everything that is delivered, and everything that applications are told, goes into the log hash.
+Everything that is delivered, and everything that applications are told, goes into the log hash, unless nobody
+wants it (`logs=False`: it takes its time).
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from runnel.sim.resources import Resources
 class Watcher(Protocol):
     """Who looks on: the checkers."""
 
+    watches_brokers: bool  # whether `handled` is to be called
+
     def told(self, host: Host, effect: Any) -> None:
         """A broker traced, or a session told its application, something."""
         ...
@@ -44,11 +47,14 @@ class Host:
         "inbox",
         "incarnation",
         "machine",
+        "matching_ns",
         "name",
         "out_free_at",
         "publications_in",
         "reads",
+        "reads_every_ns",
         "resources",
+        "sending_ns",
         "timers",
         "waking",
     )
@@ -61,9 +67,11 @@ class Host:
         self.timers: dict[str, int] = {}
         self.inbox: deque[Event] = deque()
         self.reads = True  # a slow consumer does not
+        self.reads_every_ns = 0  # how long what has come may lie before all of it is read
         self.busy_until = 0
         self.out_free_at = 0
         self.publications_in = 0  # by the broker that runs here
+        self.matching_ns = self.sending_ns = 0  # how long it has been at that
         self.waking = False
 
     def stop(self) -> None:
@@ -72,20 +80,23 @@ class Host:
         self.incarnation += 1
         self.timers.clear()
         self.inbox.clear()
-        self.reads, self.waking = True, False
+        self.reads, self.waking, self.reads_every_ns = True, False, 0
         self.busy_until = self.out_free_at = self.publications_in = 0
+        self.matching_ns = self.sending_ns = 0
 
 
 class World:
     """Everything there is."""
 
-    def __init__(self, seed: int, watcher: Watcher | None = None) -> None:
+    def __init__(self, seed: int, watcher: Watcher | None = None, *, logs: bool = True) -> None:
         self.now = 0
         self.random = Random(seed)
         self.hosts: dict[str, Host] = {}
         self.matcher = SharedMatcher()
         self.network = Network(self.random, lambda: self.now, self.at, self._arrive)
         self.watcher = watcher
+        self._handled = watcher.handled if watcher is not None and watcher.watches_brokers else None
+        self._logs = logs
         self.on_step: Callable[[int, str, Event], None] | None = None
         self.events = 0
         self.handlings = 0  # frames that brokers took in, by machines that have stopped
@@ -195,49 +206,53 @@ class World:
         if machine is None:
             return
         self.events += 1
-        self._note(
-            event.chunk if type(event) is FramesArrived else f"{host.name} {event!r}".encode()
-        )
+        if self._logs:
+            self._note(
+                event.chunk if type(event) is FramesArrived else f"{host.name} {event!r}".encode()
+            )
         if self.on_step is not None:
             self.on_step(self.now, host.name, event)
-        before = host.publications_in
         effects: list[Any] = machine.handle(event, self.now)
         if type(machine) is Broker:
-            host.publications_in = machine.meter.publications_in
-            if host.publications_in != before:
-                taken = host.publications_in - before
-                cost = host.resources.matching_ns(taken, len(machine.tables.prt))
-                host.busy_until = self.now + cost
-            if self.watcher is not None:
-                self.watcher.handled(host, machine)
+            taken = machine.meter.publications_in - host.publications_in
+            if taken:
+                host.publications_in += taken
+                resources = host.resources
+                if resources.match_ns_each or resources.match_ns_base:
+                    cost = resources.matching_ns(taken, len(machine.tables.prt))
+                    host.busy_until = self.now + cost
+                    host.matching_ns += cost
+            if self._handled is not None:
+                self._handled(host, machine)
         if effects:
             self.perform(host, effects)
 
     def perform(self, host: Host, effects: list[Any]) -> None:
         """Carry out what a broker or a session wants done."""
+        send, limited = self.network.send, host.resources.output_bytes_per_second
+        free_at = max(self.now, host.busy_until, host.out_free_at)
         for effect in effects:
             kind = type(effect)
             if kind is SendMany:
-                begin = self.now
-                if begin < host.busy_until:
-                    begin = host.busy_until
-                if begin < host.out_free_at:
-                    begin = host.out_free_at
-                if host.resources.output_bytes_per_second:
-                    begin += host.resources.sending_ns(sum(map(len, effect.frames)))
-                host.out_free_at = begin
-                self.network.send(effect.conn, effect.frames, begin)
+                if limited:
+                    cost = host.resources.sending_ns(sum(map(len, effect.frames)))
+                    host.sending_ns += cost
+                    free_at += cost
+                    host.out_free_at = free_at
+                send(effect.conn, effect.frames, free_at)
             elif kind is SetTimer:
                 host.timers[effect.timer] = effect.at
                 self.at(effect.at, self._timer, host, host.incarnation, effect.timer, effect.at)
             elif kind is Close:
-                self.network.close(effect.conn, max(self.now, host.out_free_at))
+                self.network.close(effect.conn, free_at)
             elif kind is Connect:
                 self.network.dial(host, self.hosts.get(effect.peer), effect.peer)
             else:
-                if kind is Deliver:
-                    self._note(effect.publication.raw)
-                else:
-                    self._note(f"{host.name} {effect!r}".encode())
+                if self._logs:
+                    self._note(
+                        effect.publication.raw
+                        if kind is Deliver
+                        else f"{host.name} {effect!r}".encode()
+                    )
                 if self.watcher is not None:
                     self.watcher.told(host, effect)

@@ -7,11 +7,11 @@ import pytest
 from door import ALL, Door
 from harness import SECOND, Network
 from runnel.broker.effects import Exit
-from runnel.broker.events import StopAsked
+from runnel.broker.events import Connected, StopAsked
 from runnel.broker.links import LinkConfig
 from runnel.client.effects import Confirmed, HomeDown, HomeUp, MissedSome, Unconfirmed
 from runnel.language import parse
-from runnel.wire import Bye, Subscribe
+from runnel.wire import PROTOCOL, Bye, Hello, Subscribe
 
 
 @pytest.fixture
@@ -87,6 +87,7 @@ def test_of_two_clients_of_one_name_the_last_stays_and_the_first_is_told() -> No
     door.connect(2, "alice")
     (bye,) = [frame for frame in door.received(1) if isinstance(frame, Bye)]
     assert bye.is_final and "another client called alice" in bye.reason
+    assert "client-displaced" in [trace.kind for trace in door.traces]
     assert list(door.closed) == [1]
     assert not door.broker.tables.prt, "what the first had set up went with it"
 
@@ -130,3 +131,42 @@ def test_a_client_that_holds_is_sent_a_window_and_no_more() -> None:
     delivered = net.delivered("slow")
     assert missed > 0 and len(delivered) + missed == 100
     assert delivered == sorted(delivered) and delivered[-1] == 100
+
+
+def test_a_hello_that_was_under_way_for_long_disturbs_nobody() -> None:
+    door = Door()
+    hello = Hello(PROTOCOL, "client", "alice", 5, 0, 0, 0, 0)
+    for conn in (1, 2):
+        door.event(Connected(conn))
+    door.arrive(2, hello)
+    door.arrive(2, Subscribe(20, ALL, 9))
+    door.received(2)
+    door.arrive(1, hello)  # by a connection that alice gave up, for want of an answer
+    assert list(door.closed) == [1]
+    assert not door.received(2)
+    assert len(door.broker.tables.prt) == 1
+
+
+def test_a_client_that_never_got_our_hello_is_not_taken_for_another() -> None:
+    door = Door()
+    for conn in (1, 2):
+        door.event(Connected(conn))
+        door.arrive(conn, Hello(PROTOCOL, "client", "alice", 5, 0, 0, 0, 0))
+    assert list(door.closed) == [1]
+    assert not door.received(1), "no farewell for ever"
+    door.arrive(2, Subscribe(20, ALL, 9))
+    assert len(door.broker.tables.prt) == 1
+
+
+def test_what_a_peer_that_lost_its_memory_had_not_got_is_counted(net: Network) -> None:
+    net.session("sub", "B2").subscribe(parse("a > 0"))
+    publisher, id = net.publisher("pub", "B1", "a > 0")
+    net.crash("B2")
+    for value in range(1, 4):
+        publisher.publish(id, {"a": value})
+    net.settle()
+    net.broker("B2")
+    net.advance(SECOND)
+    told = [trace.data for name, trace in net.traces if (name, trace.kind) == ("B1", "discarded")]
+    assert told == [{"peer": "B2", "count": 3}]
+    assert net.nodes["B1"].meter.discarded == 3 and net.nodes["B1"].meter.dropped == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness import SECOND, Network
 from runnel.broker.links import LinkConfig
-from runnel.client.effects import Moved, MoveGivenUp, Ready, Unconfirmed
+from runnel.client.effects import MissedSome, Moved, MoveGivenUp, Ready, Unconfirmed
 from runnel.client.move import Move
 from runnel.language import parse
 from runnel.wire import Fence
@@ -104,7 +104,7 @@ def test_an_old_home_that_dies_for_good_does_not_hold_up_the_new_one():
     for value in range(1, 4):
         publisher.publish(id, {"a": value})
     network.advance(60 * SECOND)
-    assert network.effects("s", Moved) == [Moved("B1")]
+    assert network.effects("s", Moved) == [Moved("B1", gap=True)]
     assert network.delivered("s") == [1, 2, 3]
 
 
@@ -173,3 +173,59 @@ def test_the_fence_of_a_move_that_was_given_up_does_not_end_the_next_one():
     network.advance(SECOND)
     assert session.move is Move.STEADY
     assert network.delivered("s") == list(range(1, 22))
+
+
+def test_an_old_home_that_takes_connections_but_never_greets_does_not_hold_up_the_new_one():
+    network = chain("B1", "B2", "B3")
+    session, _ = network.subscriber("s", "B3", "a > 0")
+    network.hold("B3", "s")  # every connection is taken and stays silent; none is a new loss
+    session.move_to("B1", network.now)
+    network.settle()
+    assert session.move is Move.DRYING
+    network.advance(60 * SECOND)
+    assert network.effects("s", Moved) == [Moved("B1", gap=True)]
+
+
+def test_a_move_that_joins_anew_does_not_take_its_earlier_fence_for_the_new_one():
+    network = chain("B1", "B2", "B3")
+    publisher, id = network.publisher("p", "B2", "a > 0")
+    session, _ = network.subscriber("s", "B3", "a > 0")
+    network.hold("B3", "s")
+    session.move_to("B1", network.now)
+    network.settle()
+    assert session.move is Move.DRYING
+    network.crash("B1")
+    network.settle()
+    publisher.publish(id, {"a": 1})  # by the old path alone, behind the fence
+    network.settle()
+    network.broker("B1", "B2")
+    network.advance(SECOND)
+    assert session.move is Move.DRYING, "again"
+    network.release("B3", "s")
+    network.settle()
+    assert network.effects("s", Moved) == [Moved("B1")]
+    assert network.delivered("s") == [1]
+
+
+def test_what_the_old_home_dropped_is_told_before_it_is_left():
+    network = Network()
+    network.broker("B1")
+    small = LinkConfig(window_bytes=200, queue_bytes_max=1_000, ack_every=1)
+    network.broker("B2", "B1", client_link=small)
+    network.settle()
+    publisher, id = network.publisher("p", "B1", "a > 0")
+    session, _ = network.subscriber("s", "B2", "a > 0")
+    network.hold("s", "B2")
+    for value in range(1, 41):
+        publisher.publish(id, {"a": value}, b"x" * 100)
+        network.settle()
+    network.hold("B2", "s")
+    session.move_to("B1", network.now)
+    network.settle()
+    assert session.move is Move.DRYING
+    network.release("s", "B2")
+    network.release("B2", "s")
+    network.advance(10 * SECOND)
+    missed = sum(effect.count for effect in network.effects("s", MissedSome))
+    assert network.effects("s", Moved) == [Moved("B1")]
+    assert missed > 0 and len(network.delivered("s")) + missed == 40

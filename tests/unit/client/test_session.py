@@ -414,7 +414,7 @@ def test_a_move_while_the_old_home_restarts_arrives_all_the_same(net: Network) -
     net.broker("B3")
     net.release("B3", "s")
     net.advance(2 * SECOND)
-    assert net.effects("s", Moved) == [Moved("B1")]
+    assert net.effects("s", Moved) == [Moved("B1", gap=True)]
     assert session.move is Move.STEADY
 
 
