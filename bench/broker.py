@@ -32,8 +32,8 @@ from runnel.matching import engine_note
 from runnel.net.loops import LOOP_NAME
 
 COLUMNS = (
-    *("case", "brokers", "subscriptions", "event", "window", "delivered_per_s", "spread"),
-    *("p50_us", "p99_us", "broker_cpu_us_per_message", "asked", ""),
+    *("case", "traced", "brokers", "subscriptions", "event", "window", "delivered_per_s", "spread"),
+    *("p50_us", "p99_us", "broker_cpu_us_per_message", "lost_share", "asked", ""),
 )
 
 
@@ -48,6 +48,7 @@ class Case(NamedTuple):
     subscribers: int = 1
     slice_count: int = 100_000  # deliveries
     slices: int = 6  # of which the first warms up
+    sample: int = 0  # of what the brokers trace: one publication of so many, or nothing
 
 
 CASES = (
@@ -71,6 +72,10 @@ def targets_of(row: Row) -> list[Target]:
             ]
         case {"case": "ping-pong", "brokers": 1}:
             return [Target("p50_us", 80, at_most=True)]
+        case {"case": "traced", "traced": "all"}:
+            return [Target("lost_share", 0.1, at_most=True)]
+        case {"case": "traced", "traced": "1%"}:
+            return [Target("lost_share", 0.02, at_most=True)]
         case {"case": "extra hop"}:
             return [Target("p50_us", 40, at_most=True)]
     return []
@@ -79,7 +84,7 @@ def targets_of(row: Row) -> list[Target]:
 def run_case(case: Case) -> Row:
     """Start everything, count slices, stop everything."""
     with ExitStack() as stack:
-        brokers = stack.enter_context(chain(case.brokers))
+        brokers = stack.enter_context(chain(case.brokers, case.sample))
         taken, handed_back = os.pipe()
         crowd = stack.enter_context(
             start_role("crowd", brokers[-1], count=case.subscriptions - case.subscribers)
@@ -158,6 +163,39 @@ def _rank(values: list[float], share: float) -> float:
     return values[min(len(values) - 1, int(share * len(values)))]
 
 
+TRACED = {0: "off", 1: "all", 100: "1%"}
+"""What of the publications and deliveries goes into the trace, by sample."""
+
+ROUNDS = 5
+
+
+def traced_rows(quick: bool) -> list[Row]:
+    """What tracing costs: without, with all of it, with 1%, by turns, so that all have the same machine."""
+    found: dict[int, list[Row]] = {sample: [] for sample in TRACED}
+    for _ in range(1 if quick else ROUNDS):
+        for sample in TRACED:
+            case = Case("traced", sample=sample, slices=4)
+            if quick:
+                case = case._replace(slice_count=2_000, slices=3)
+            with said(case):
+                found[sample].append(run_case(case))
+    rates = {s: statistics.median(r["delivered_per_s"] for r in rows) for s, rows in found.items()}
+    cpus = {
+        s: statistics.median(r["broker_cpu_us_per_message"] for r in rows)
+        for s, rows in found.items()
+    }
+    return [
+        rows[0]
+        | {
+            "traced": TRACED[sample],
+            "delivered_per_s": round(rates[sample]),
+            "broker_cpu_us_per_message": cpus[sample],
+            "lost_share": round(1 - rates[sample] / rates[0], 3),
+        }
+        for sample, rows in found.items()
+    ]
+
+
 def extra_hop(rows: list[Row]) -> list[Row]:
     """What two more brokers add to the latency, for each."""
     found = {
@@ -209,7 +247,9 @@ def main() -> None:
     """Measure every case, print the table, then the JSON line."""
     parser = argparse.ArgumentParser(description="Measure real brokers.")
     parser.add_argument("--quick", action="store_true", help="small and short, held to nothing")
-    parser.add_argument("--only", action="append", choices=sorted({c.case for c in CASES}))
+    parser.add_argument(
+        "--only", action="append", choices=sorted({c.case for c in CASES} | {"traced"})
+    )
     arguments = parser.parse_args()
     about = machine() | {"engine": engine_note(), "loop": LOOP_NAME}
     rows = []
@@ -221,6 +261,8 @@ def main() -> None:
         with said(case):
             rows.append(run_case(case))
     rows += extra_hop(rows)
+    if not arguments.only or "traced" in arguments.only:
+        rows += traced_rows(arguments.quick)
     if not arguments.quick:
         rows = [judged(row) for row in rows]
     print_report(rows)

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -34,7 +35,7 @@ LATENCY_EVERY = 50  # of a full window; a ping-pong is measured every time
 class Broker:
     """A broker process."""
 
-    def __init__(self, name: str, neighbour: Broker | None) -> None:
+    def __init__(self, name: str, neighbour: Broker | None, folder: Path, sample: int = 0) -> None:
         self.name = name
         reads, writes = os.pipe()
         command = [sys.executable, "-m", "runnel", "broker", "--name", name]
@@ -44,6 +45,11 @@ class Broker:
                 "--neighbour",
                 f"{neighbour.name}={neighbour.url.removeprefix('runnel://')}",
             ]
+        if sample:
+            config = folder / f"{name}.toml"
+            trace = f'[trace]\ndir = "{folder / "trace"}"\nsample = {sample}\n'
+            config.write_text(trace)
+            command += ["--config", str(config)]
         self.process = subprocess.Popen(command, pass_fds=(writes,))
         os.close(writes)
         with os.fdopen(reads) as ready:
@@ -58,12 +64,13 @@ class Broker:
 
 
 @contextmanager
-def chain(length: int) -> Iterator[list[Broker]]:
-    """So many brokers, each joined to the one before."""
+def chain(length: int, sample: int = 0) -> Iterator[list[Broker]]:
+    """So many brokers, each joined to the one before; with a trace of one publication in `sample`, if not 0."""
     with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         brokers: list[Broker] = []
         for number in range(length):
-            broker = Broker(f"B{number + 1}", brokers[-1] if brokers else None)
+            broker = Broker(f"B{number + 1}", brokers[-1] if brokers else None, folder, sample)
             stack.callback(_end, broker.process)
             brokers.append(broker)
         yield brokers

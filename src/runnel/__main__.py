@@ -1,5 +1,19 @@
-"""`python -m runnel`: the same as the `runnel` program."""
+"""`python -m runnel`, and the `runnel` program: quiet when it is interrupted, be it while it is still being loaded."""
 
-from runnel.cli.main import main
+import sys
 
-main()
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Load the program and run it."""
+    try:
+        from runnel.cli.main import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

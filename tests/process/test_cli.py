@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -80,9 +81,31 @@ def test_what_sub_writes_pub_reads(shell: Shell) -> None:
 
 
 def test_a_bad_line_on_stdin_is_named(shell: Shell) -> None:
-    assert "line 2: this is not JSON" in shell.run("pub", stdin='{"a": 1}\noops\n', code=2)
-    assert "line 1:" in shell.run("pub", stdin='{"a": [1]}\n', code=2)
-    assert "not what was advertised" in shell.run("pub", "a=1", "--advertise", "a > 5", code=2)
+    told = shell.run("pub", stdin='{"a": 1}\noops\n', code=2)
+    assert "line 2: this is not JSON" in told and "published before it: 1 event" in told
+    told = shell.run("pub", stdin='{"a": [1]}\n', code=2)
+    assert "line 1:" in told and "published before it" not in told
+    told = shell.run("pub", "a=1", "--advertise", "a > 5", code=2)
+    assert "not what was advertised (a > 5): a > 5 fails: a is 1" in told
+
+
+def test_pub_that_is_interrupted_says_how_far_it_came(shell: Shell) -> None:
+    sub = shell.start("sub", "slow = 1", "--count", "1").until("ready")
+    pub = shell.start("pub", "slow=1", "--repeat", "100000", "--rate", "5")
+    assert sub.end() == 0  # so it is publishing
+    assert pub.end(signal.SIGINT) == 130
+    assert re.search(r"interrupted: published \d+ of 100,000", pub.said)
+    assert "Aborted" not in pub.said and "Traceback" not in pub.said
+
+
+def test_a_name_that_no_broker_has_is_told_at_once(shell: Shell) -> None:
+    assert "no broker B9 here: B1, B2, B3" in shell.run("sub", "a = 1", "-b", "B9", code=2)
+
+
+def test_a_filter_that_cannot_match_is_warned_of(shell: Shell) -> None:
+    sub = shell.start("sub", "temp > 5 AND temp < 3").until("ready")
+    assert "no event can ever match 'temp > 5 AND temp < 3'" in sub.said
+    assert sub.end(signal.SIGINT) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -147,13 +170,18 @@ def test_explain_follows_an_event_to_whom_it_reaches(shell: Shell) -> None:
     near = shell.start("sub", "volume > 5", "-b", "B1", "--name", "carol").until("ready")
     shut = ("explain", "--json", "--to", "carol", "--event", "symbol=YHOO volume=7")
     unheard = json.loads(shell.run(*shut, "--from", "B3", code=1))
-    assert "has no advertisement from there that it meets" in unheard["verdict"]
+    assert unheard["verdict"].startswith("nobody at B3 has advertised it; `runnel pub` advertises")
+    assert "would reach carol" in unheard["verdict"] and unheard["delivered_if_advertised"]
+    assert [step["goes_on"] for step in unheard["steps"]] == [False]
+    said = shell.run("explain", *shut[2:], "--from", "B3", code=1)
+    assert "✗ B3  nobody here has advertised it" in said
+    assert "not delivered as things are: nobody at B3" in said
     silent = json.loads(shell.run(*shut, "--from", "alice", code=1))
     assert "alice cannot publish it" in silent["verdict"]
     assert shell.json(*shut, "--from", "B1")["delivered"]
     assert near.end(signal.SIGTERM) == 0
 
-    nobody = shell.run("explain", "--to", "bob", "--event", "a=1", "--from", "B2", code=1)
+    nobody = shell.run("explain", "--to", "bob", "--event", "a=1", "--from", "B2", code=2)
     assert "no broker knows a client bob" in nobody and "alice" in nobody
     assert "no broker and no client 'B9'" in shell.run(
         "explain", "--to", "alice", "--event", "a=1", "--from", "B9", code=2
@@ -166,7 +194,10 @@ def test_explain_tells_the_story_of_an_event(shell: Shell) -> None:
     shell.run("pub", "story=1", "-b", "B1", "--name", "teller")
     assert sub.end() == 0
     told = shell.run("explain", "--id", json.loads(sub.out)["id"])
-    assert [line.split()[2] for line in told.splitlines()] == ["B1", "B2", "B3"]
+    assert [line.split()[1] for line in told.splitlines()] == ["B1", "B2", "B3"]
+    assert "published by teller; handed on: B1 → B2" in told
+    assert "came from B1; handed on: B2 → B3" in told and "delivered: B3 → " in told
+    assert re.match(r"\d\d:\d\d:\d\d\.\d{6}  B1", told)
     assert "no broker remembers it" in shell.run("explain", "--id", "1-1", code=1)
     assert "is no id of an event" in shell.run("explain", "--id", "what", code=2)
 

@@ -159,7 +159,7 @@ def test_a_wrong_configuration_is_refused_with_file_and_key(tmp_path: Path) -> N
     path.write_text('name = "B1"\n[link]\nheartbeat_s = -1\n', encoding="utf-8")
     said = _refused("--config", str(path))
     assert f"{path}: link.heartbeat_s: must be at least 0.05, got -1" in said
-    assert "name: is missing" in _refused()
+    assert "say --name NAME" in _refused()
 
 
 def test_an_address_that_cannot_be_told_is_refused(tmp_path: Path) -> None:

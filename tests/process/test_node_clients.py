@@ -77,7 +77,7 @@ def test_a_client_that_is_cut_off_for_a_while_loses_nothing(processes: Processes
                 assert publisher.confirmed == 5 * batch
                 assert (alice.gaps, bob.gaps) == (0, 0)
             for name in ("alice", "bob"):  # their farewell has come through the proxies
-                await asyncio.to_thread(broker.wait_log, f"link-lost peer={name}")
+                await asyncio.to_thread(broker.wait_log, f"client-left peer={name}")
 
     asyncio.run(main())
     assert broker.log().count("fresh=false") >= 4

@@ -89,6 +89,9 @@ class OwnMatcher:
         return self._engine.match(publication.attributes)
 
 
+_NO_HOP = array("q", (-1,))
+
+
 class Tables:
     """SRT and PRT."""
 
@@ -126,8 +129,8 @@ class Tables:
         """A subscriber is to be found in this direction."""
         number = self._matcher.add(id, selection)
         row = self.prt[id] = Subscription(id, selection, raw, ttl, link, number)
-        while len(self._hop_of) <= number:
-            self._hop_of.append(-1)
+        if (missing := number + 1 - len(self._hop_of)) > 0:
+            self._hop_of += _NO_HOP * missing
             self._local.append(-1)
         self._hop_of[number] = link.number
         self._subscriptions.add(id, selection)

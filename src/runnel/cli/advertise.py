@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import click
 
+from runnel.cli.filtertext import read_filter
 from runnel.cli.running import run_until_signal
+from runnel.cli.standing import Standing
 from runnel.cli.where import DIAL_S, broker_option, find_broker
 from runnel.client.aio import connect
-from runnel.language import parse
 
 
 @click.command(short_help="Hold an advertisement until Ctrl-C.")
@@ -21,22 +20,30 @@ def advertise(filter_text: str, broker: str | None, name: str | None) -> None:
 
     Subscriptions travel only towards advertisements that they meet. A standing one keeps the routes of
     subscriptions in place while publishers come and go, and lets `runnel explain` show them. To publish, use
-    `runnel pub`, which advertises by itself.
+    `runnel pub`, which advertises by itself. If the broker is lost, that is told on stderr, and it is tried again.
 
     \b
     Examples:
       runnel advertise "class = 'STOCK'"
       runnel advertise "class = 'STOCK' AND symbol = 'YHOO'" --name nasdaq
+
+    \b
+    Exit codes:
+      0    ended by Ctrl-C or SIGTERM
+      1    no broker could be reached, or another client took the name
+      2    the command line cannot be used
     """
-    selection = parse(filter_text)
+    selection = read_filter(filter_text)
+    url = str(find_broker(broker))
 
     async def hold() -> None:
-        async with connect(str(find_broker(broker)), name=name, timeout=DIAL_S) as client:
+        async with connect(url, name=name, timeout=DIAL_S) as client:
             publisher = await client.advertise(selection)
             click.echo(
                 f"{publisher.name} is advertised at {client.broker} ({client.address}); Ctrl-C ends it",
                 err=True,
             )
-            await asyncio.Event().wait()
+            await Standing(client, "advertised again").tell()
+            await publisher.ready()  # says why the client is over
 
     run_until_signal(hold(), None)

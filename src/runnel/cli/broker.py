@@ -16,6 +16,7 @@ from runnel.net.addresses import Address
 from runnel.net.loops import run
 from runnel.node.config import example_config, load_config
 from runnel.node.node import AT_ONCE, Node
+from runnel.topology.file import verify_broker_name
 
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -79,7 +80,12 @@ def broker(
       70   a bug; the log tells
       130  stopped at once by a second signal
     """
-    config = load_config(config_path, _given(**flags))
+    given = _given(**flags)
+    if config_path is None and "name" not in given:
+        raise InputError("a broker has a name, unique in the network: say --name NAME")
+    config = load_config(config_path, given)
+    for name in (config.name, *config.neighbours):
+        verify_broker_name(name)
     _allow_many_connections()
     try:
         code = run(_serve(Node(config), port_file, ready_fd))

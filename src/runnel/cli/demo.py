@@ -42,7 +42,14 @@ def demo(seconds: float, as_json: bool) -> None:
     """Run seven brokers with stock publishers and subscribers; cut a link, move a subscriber, count everything.
 
     Each broker is a process of its own. What had to be delivered is worked out by brute force and compared with what
-    was. Exit code 1 if anything was lost, doubled or out of order.
+    was.
+
+    \b
+    Exit codes:
+      0    everything arrived, once and in order
+      1    something was lost, doubled or out of order
+      2    the command line cannot be used
+      130  interrupted by Ctrl-C
     """
     folder = Path(tempfile.mkdtemp(prefix="runnel-demo-"))
     shown = _Shown(quiet=as_json)

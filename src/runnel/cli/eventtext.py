@@ -95,6 +95,8 @@ def parse_line(text: str) -> Line:
     if isinstance(said.get("attributes"), dict):
         payload = _payload(said)
         said = said["attributes"]
+    if absent := [name for name, value in said.items() if value is None]:
+        raise InputError(f"{', '.join(absent)}: null is no value; leave it out")
     check_attributes(said)
     return Line(said, payload)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from typing import Any
 
 import click
 from rich.text import Text
 
 from runnel.cli.eventtext import parse_event
-from runnel.cli.status import make_console
+from runnel.cli.storytext import story_lines
+from runnel.cli.tables import make_console
 from runnel.cli.where import broker_option, find_broker
 from runnel.errors import InputError
 from runnel.inspection.ask import AskError
@@ -45,14 +48,19 @@ def explain(
 ) -> None:
     """Say whether an event reaches a client, by which brokers and filters; or where it stops, and why.
 
-    Every broker on the way is asked about its own tables; nothing is published. Exit code 0 if the event arrives, 1
-    if not.
+    Every broker on the way is asked about its own tables; nothing is published.
 
     \b
     Examples:
       runnel explain --event "symbol=YHOO volume=3" --from B1 --to alice
       runnel explain --event '{"symbol": "YHOO"}' --from nasdaq --to alice
       runnel explain --id 2b5a3f00001-17          (the id as runnel sub --json shows it)
+
+    \b
+    Exit codes:
+      0    the event arrives; with --id: somebody remembers it
+      1    it does not; or a broker does not answer
+      2    the command line cannot be used, or there is no such client or broker
     """
     if event_id is not None:
         _tell_story(walk(find_broker(broker)), event_id, as_json)
@@ -66,8 +74,15 @@ def explain(
             {"broker": broker, "goes_on": goes_on, "says": says}
             for broker, goes_on, says in found.steps
         ]
-        told = {"delivered": found.delivered, "verdict": found.verdict, "path": found.path}
-        click.echo(json.dumps({**told, "steps": steps}, ensure_ascii=False))
+        told = {
+            "delivered": found.delivered,
+            "delivered_if_advertised": found.delivered or found.as_things_are,
+            "verdict": found.verdict,
+            "path": found.path,
+            "steps": steps,
+            "warnings": found.warnings,
+        }
+        click.echo(json.dumps(told, ensure_ascii=False))
     else:
         _print(found)
     sys.exit(0 if found.delivered else 1)
@@ -82,9 +97,14 @@ def _print(found: Explanation) -> None:
     head = (
         Text("delivered: ", style="bold green")
         if found.delivered
-        else Text("not delivered: ", style="bold red")
+        else Text(
+            "not delivered as things are: " if found.as_things_are else "not delivered: ",
+            style="bold red",
+        )
     )
     console.print(head + Text(found.verdict))
+    for warning in found.warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 def _tell_story(network: Network, event_id: str, as_json: bool) -> None:
@@ -96,14 +116,14 @@ def _tell_story(network: Network, event_id: str, as_json: bool) -> None:
         raise InputError(
             f"{event_id!r} is no id of an event: it looks like 2b5a3f00001-17"
         ) from None
-    lines: list[str] = []
+    told: dict[str, dict[str, Any]] = {}
     refused: list[str] = []
     for name in network.brokers:
         try:
-            lines += network.ask(name, question)["lines"]
+            told[name] = network.ask(name, question)
         except AskError as error:
             refused.append(str(error))
-    lines.sort(key=lambda line: float(line.split()[0]))
+    lines = story_lines(told, {*network.brokers, *network.silent}, time.time_ns())
     if as_json:
         click.echo(json.dumps({"lines": lines, "refused": refused}, ensure_ascii=False))
     else:

@@ -2,6 +2,7 @@
 
 Rules:
 - A user's mistake ends with exit code 2 and a message that says what to do, never with a traceback.
+- Ctrl-C where a command does not expect it ends it without a word, with exit code 130.
 - A command lives in the file of its name and is loaded when it is wanted: a broker need not carry what draws tables.
 """
 
@@ -11,13 +12,13 @@ from importlib import import_module
 import click
 
 from runnel.errors import InputError, NetworkError
-from runnel.matching import engine_note
 from runnel.version import __version__
 
+INTERRUPTED = 130
 _COMMANDS = (
     *("broker", "up", "down", "status"),
     *("pub", "sub", "advertise", "explain"),
-    *("demo", "simulate", "match", "stocks", "trace", "completion"),
+    *("demo", "simulate", "match", "stocks", "trace", "reproduce", "completion"),
 )
 
 
@@ -41,10 +42,14 @@ class _Program(click.Group):
             click.secho("Error: ", fg="red", bold=True, nl=False, err=True)
             click.echo(str(error), err=True)
             sys.exit(2 if isinstance(error, InputError) else 1)
+        except KeyboardInterrupt:  # commands that have something to say about it have said it
+            sys.exit(INTERRUPTED)
 
 
 def _print_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
+        from runnel.matching import engine_note  # not for every command: it takes a while to load
+
         click.echo(f"runnel {__version__}, {engine_note()}")
         ctx.exit()
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Timer
 from typing import TextIO
 
 import click
 
 from runnel.cli.eventtext import Line, exactly, parse_event, parse_line
+from runnel.cli.filtertext import read_filter
 from runnel.cli.where import DIAL_S, broker_option, find_broker
 from runnel.client import blocking
-from runnel.errors import InputError
-from runnel.language import EVERYTHING, Selection, parse
+from runnel.client.aio import State
+from runnel.errors import InputError, NoCredit
+from runnel.inspection.why import describe, failures
+from runnel.language import EVERYTHING, Selection, to_sql
+
+SAY_AFTER_S = 1.0  # who waits for longer is told what for
+INTERRUPTED = 130
 
 
 @click.command(short_help="Publish events.")
@@ -59,11 +68,20 @@ def pub(
       runnel pub '{"symbol": "YHOO", "volume": 3}' --payload "the chart"
       runnel pub < events.jsonl
       runnel sub TRUE --json | runnel pub --broker runnel://elsewhere:7001
+
+    \b
+    Exit codes:
+      0    the broker has everything
+      1    no broker could be reached, or it was lost before it had confirmed everything
+      2    the command line, or a line of stdin, cannot be used
+      130  interrupted by Ctrl-C
     """
+    total: int | None = None
     if words:
         line = Line(parse_event(words), (payload or "").encode())
         lines: Iterator[Line] = iter([line] * repeat)
         default: Selection = exactly(line.attributes)
+        total = repeat
     else:
         if payload is not None or repeat > 1:
             raise InputError("--payload and --repeat are for an event on the command line")
@@ -72,32 +90,113 @@ def pub(
                 "reading events from the terminal, one JSON object per line; Ctrl-D ends", err=True
             )
         lines, default = _read(sys.stdin), EVERYTHING
-    selection = default if advertised is None else parse(advertised)
-    count, where = _publish(str(find_broker(broker)), name, selection, lines, rate_per_s)
+    selection = default if advertised is None else read_filter(advertised, quiet=quiet)
+    run = _Run(str(find_broker(broker)), name, selection, rate_per_s, quiet)
+    try:
+        run.publish(lines)
+    except KeyboardInterrupt:
+        of_all = f"of {total:,}" if total is not None else "so far"
+        click.echo(f"interrupted: published {run.count:,} {of_all}", err=True)
+        sys.exit(INTERRUPTED)
     if not quiet:
-        click.echo(f"published {count:,} event{'' if count == 1 else 's'} at {where}", err=True)
+        click.echo(f"published {_events(run.count)} at {run.where}", err=True)
 
 
-def _publish(
-    url: str,
-    name: str | None,
-    selection: Selection,
-    lines: Iterator[Line],
-    rate_per_s: float | None,
-) -> tuple[int, str]:
-    """Publish all; how many, and where."""
-    with blocking.connect(url, name=name, timeout=DIAL_S) as client:
-        publisher = client.advertise(selection)
-        begin, count = time.monotonic(), 0
+@dataclass
+class _Run:
+    """One run of the command; `count` is how many were published, `where` at which broker."""
+
+    url: str
+    name: str | None
+    selection: Selection
+    rate_per_s: float | None
+    quiet: bool
+    count: int = 0
+    where: str = ""
+
+    def publish(self, lines: Iterator[Line]) -> None:
+        """Publish all, and return when the broker has them."""
+        with self._saying(f"waiting for a broker at {self.url}"):
+            client = blocking.connect(self.url, name=self.name, timeout=DIAL_S)
+        with client:
+            self.where = f"{client.broker} ({client.address})"
+            publisher = client.advertise(self.selection, ready=False)
+            self._wait(client, publisher.ready, "to tell the network what will be published")
+            try:
+                self._publish(client, publisher, lines)
+            except InputError as error:
+                if not self.count:
+                    raise
+                publisher.flush()
+                raise InputError(f"{error}\npublished before it: {_events(self.count)}") from None
+            self._wait(client, publisher.flush, f"to confirm {_events(self.count)}")
+
+    def _publish(
+        self, client: blocking.Client, publisher: blocking.Publisher, lines: Iterator[Line]
+    ) -> None:
+        begin = time.monotonic()
         for line in lines:
-            if rate_per_s is not None:
-                time.sleep(max(0.0, begin + count / rate_per_s - time.monotonic()))
-            if not publisher.credit:
-                publisher.wait_credit()
+            if self.rate_per_s is not None:
+                due = begin + self.count / self.rate_per_s
+                time.sleep(max(0.0, due - time.monotonic()))
+            while not self._hand_over(publisher, line):
+                self._wait(client, publisher.wait_credit, "to take more")
+            self.count += 1
+
+    def _hand_over(self, publisher: blocking.Publisher, line: Line) -> bool:
+        """Publish one, if there is credit for it."""
+        if not publisher.credit:
+            return False
+        try:
             publisher.publish_nowait(line.attributes, line.payload)
-            count += 1
-        publisher.flush()
-        return count, f"{client.broker} ({client.address})"
+        except NoCredit:  # it went between two threads
+            return False
+        except InputError:
+            if self.selection.matches(line.attributes):
+                raise
+            raise InputError(_not_advertised(self.selection, line)) from None
+        return True
+
+    def _wait(
+        self, client: blocking.Client, wait: Callable[[float | None], None], why: str
+    ) -> None:
+        """Wait; after a while say what for."""
+        try:
+            wait(SAY_AFTER_S)
+        except TimeoutError:
+            is_lost = client.state is State.RECONNECTING
+            self._say(
+                f"lost {self.where}, trying again" if is_lost else f"waiting for {self.where} {why}"
+            )
+            wait(None)
+
+    @contextmanager
+    def _saying(self, text: str) -> Iterator[None]:
+        """Say it if what follows takes long."""
+        timer = Timer(SAY_AFTER_S, self._say, [text])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _say(self, text: str) -> None:
+        if not self.quiet:
+            click.echo(text, err=True)
+
+
+def _events(count: int) -> str:
+    return f"{count:,} event{'' if count == 1 else 's'}"
+
+
+def _not_advertised(selection: Selection, line: Line) -> str:
+    groups = failures(selection, line.attributes)
+    why = "; or ".join(", ".join(map(describe, group)) for group in groups)
+    return (
+        f"the event is not what was advertised ({to_sql(selection)}): "
+        f"{why or 'nothing can satisfy it'}"
+    )
 
 
 def _read(source: TextIO) -> Iterator[Line]:

@@ -45,6 +45,13 @@ def simulate(
     Examples:
       runnel simulate --seeds 100              the first hundred seeds
       runnel simulate --seed 42 --steps        one of them, step by step
+
+    \b
+    Exit codes:
+      0    nothing was found
+      1    a seed failed
+      2    the command line cannot be used
+      130  interrupted by Ctrl-C
     """
     if seed is not None:
         sys.exit(_replay(draw_plan(seed), steps=steps, shrinks=shrinks))

@@ -6,15 +6,15 @@ import json
 from typing import Any
 
 import click
-from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from runnel.cli.tables import make_console, make_table, show
 from runnel.cli.where import broker_option, find_broker
+from runnel.topology.explain import shared_name
 from runnel.topology.walk import Network, walk
 
-PLAIN_WIDTH = 140  # of a table that goes into a file or a pipe
+WIDE = 100  # columns of a terminal that has room for addresses
 
 
 @click.command(short_help="Show a whole network, asked from one broker.")
@@ -25,14 +25,19 @@ PLAIN_WIDTH = 140  # of a table that goes into a file or a pipe
 def status(url: str | None, broker: str | None, as_json: bool, timeout: float) -> None:
     """Ask a broker, and all that can be reached through it, how they are.
 
-    One broker is enough: each knows where its neighbours listen. Exit code 1 if a broker does not answer or a
-    link is down.
+    One broker is enough: each knows where its neighbours listen.
 
     \b
     Examples:
       runnel status
       runnel status runnel://127.0.0.1:7001
       runnel status --json | jq '.brokers[].meter'
+
+    \b
+    Exit codes:
+      0    every broker answers, every link is up
+      1    a broker does not answer, or a link is down
+      2    the command line cannot be used
     """
     network = walk(find_broker(url or broker), timeout)
     if as_json:
@@ -40,7 +45,8 @@ def status(url: str | None, broker: str | None, as_json: bool, timeout: float) -
             {**status, "address": str(network.addresses[name])}
             for name, status in network.brokers.items()
         ]
-        click.echo(json.dumps({"brokers": found, "silent": network.silent}))
+        told = {"brokers": found, "silent": network.silent, "doubles": network.doubles()}
+        click.echo(json.dumps(told))
     else:
         print_network(network)
     if network.silent or _links_down(network):
@@ -56,62 +62,52 @@ def _links_down(network: Network) -> list[tuple[str, str]]:
     ]
 
 
-def make_console() -> Console:
-    """A console for tables: as wide as the terminal, or wide enough for a file."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
-
-
 def print_network(network: Network) -> None:
-    """Print the brokers, then the links between them, then who did not answer."""
-    console = make_console()
-    console.print(_brokers_table(network))
+    """Print the brokers, then the links between them, then who did not answer, and what else is odd."""
+    wide = make_console().width >= WIDE
+    show(_brokers_table(network, wide=wide))
     if len(network.brokers) + len(network.silent) > 1:
-        console.print(_links_table(network))
+        show(_links_table(network))
     for name, why in network.silent.items():
-        console.print(Text(f"{name} does not answer: {why}", style="red"))
+        show(Text(f"{name} does not answer: {why}", style="red"))
+    if network.silent:
+        show(Text(f"{network.unknown()}", style="red"))
+    for client, homes in network.doubles().items():
+        show(Text(f"warning: {shared_name(client, homes)}", style="yellow"))
 
 
-def _brokers_table(network: Network) -> Table:
-    table = Table(title="brokers", box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("name", no_wrap=True)
-    table.add_column("address", no_wrap=True, style="cyan")
-    table.add_column("up", justify="right")
-    table.add_column("clients", justify="right")
-    table.add_column("adv.", justify="right")
-    table.add_column("subs.", justify="right")
-    table.add_column("in", justify="right")
-    table.add_column("out", justify="right")
-    table.add_column("dropped", justify="right")
-    table.add_column("waiting", justify="right")
-    table.add_column("version", style="dim")
+def _brokers_table(network: Network, *, wide: bool) -> Table:
+    """One row per broker; on a narrow terminal without addresses, so that no heading is cut."""
+    columns = ("up", "clients", "adv.", "subs.", "in", "out", "lost", "waiting")
+    words = ("name", "address") if wide else ("name",)
+    table = make_table("brokers", *words, *columns, words=words)
     for name, found in network.brokers.items():
         meter = found["meter"]
         waiting = sum(link["waiting_bytes"] + link["flying_bytes"] for link in found["links"])
+        lost = meter["dropped"] + meter["discarded"]  # for want of room, or with a peer that is gone
         table.add_row(
             Text(name),
-            str(network.addresses[name]),
+            *([Text(network.addresses[name].short, style="cyan")] if wide else []),
             duration(found["uptime_s"]),
             f"{found['clients']:,}",
             f"{found['advertisements']:,}",
             f"{found['subscriptions']:,}",
             f"{meter['publications_in']:,}",
             f"{meter['publications_out']:,}",
-            Text(f"{meter['dropped']:,}", style="red" if meter["dropped"] else ""),
+            Text(f"{lost:,}", style="red" if lost else ""),
             size(waiting),
-            found["version"],
         )
+    for name in network.silent:
+        table.add_row(Text(name), Text("does not answer" if wide else "down", style="red"))
+    versions = dict.fromkeys(found["version"] for found in network.brokers.values())
+    table.caption = f"version {', '.join(versions)}"
+    table.caption_justify = "left"
     return table
 
 
 def _links_table(network: Network) -> Table:
-    table = Table(title="links", box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("link", no_wrap=True)
-    table.add_column("state")
-    table.add_column("publications →", justify="right")
-    table.add_column("← publications", justify="right")
-    table.add_column("waiting →", justify="right")
-    table.add_column("← waiting", justify="right")
+    columns = ("publications →", "← publications", "waiting →", "← waiting")
+    table = make_table("links", "link", "state", *columns, words=("link", "state"))
     for one, other, here, there in _pairs(network):
         up = here["up"] and (there is None or there["up"])
         back = there or {"publications_out": here["publications_in"], "waiting_bytes": 0}

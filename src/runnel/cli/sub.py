@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import suppress
 
 import click
 
 from runnel.cli.eventtext import as_json as event_as_json
 from runnel.cli.eventtext import as_line
+from runnel.cli.filtertext import read_filter
 from runnel.cli.running import run_until_signal
+from runnel.cli.standing import Standing
 from runnel.cli.where import DIAL_S, broker_option, find_broker
-from runnel.client.aio import connect
+from runnel.client.aio import Client, State, connect
 from runnel.client.subscription import Subscription
-from runnel.language import parse
+from runnel.errors import NetworkError
+from runnel.language import Selection
 
 
 @click.command(short_help="Print the events that a filter wants.")
@@ -42,19 +44,24 @@ def sub(
 
     A filter is SQL-like (symbol = 'YHOO' AND volume > 5) or in brackets ([volume,>,5]); TRUE wants everything.
     With several filters an event is printed once for each that wants it. When "ready" appears on stderr,
-    everything published from then on arrives.
+    everything published from then on arrives. If the broker is lost, that is told there too, and it is tried again.
 
     \b
     Examples:
       runnel sub "symbol = 'YHOO'"
       runnel sub "volume > 300000" --json | jq .attributes
       runnel sub TRUE --count 1 --broker runnel://127.0.0.1:7002
+
+    \b
+    Exit codes:
+      0    ended by Ctrl-C or SIGTERM, after --count events, or after --timeout
+      1    no broker could be reached, another client took the name, or --timeout came before --count events
+      2    the command line cannot be used
     """
-    for text in filters:
-        parse(text)  # a mistake in a filter is told before anybody is dialled
+    selections = [read_filter(text, quiet=quiet) for text in filters]
     printer = _Printer(as_json, count, quiet)
     url = str(find_broker(broker))
-    run_until_signal(printer.run(url, name, filters, timeout), None)
+    run_until_signal(printer.run(url, name, selections, timeout), None)
     sys.exit(1 if count is not None and printer.printed < count and timeout is not None else 0)
 
 
@@ -68,30 +75,44 @@ class _Printer:
         self._text = event_as_json if as_json else as_line
 
     async def run(
-        self, url: str, name: str | None, filters: tuple[str, ...], timeout: float | None
+        self, url: str, name: str | None, selections: list[Selection], timeout: float | None
     ) -> None:
         """Subscribe and print until there is enough, or the time is over."""
-        with suppress(TimeoutError):
-            async with (
-                asyncio.timeout(timeout),
-                connect(url, name=name, timeout=DIAL_S, on_missed=_say_missed) as client,
-            ):
-                subscriptions = [await client.subscribe(text) for text in filters]
-                if not self._quiet:
-                    where = f"{client.broker} ({client.address})"
-                    click.echo(f"ready at {where}; Ctrl-C ends it", err=True)
-                await self._print_all(subscriptions)
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        dial_s = DIAL_S if timeout is None else min(DIAL_S, timeout)
+        # Not under the same timeout: who could not be reached, and why, is for `connect` to say.
+        async with connect(url, name=name, timeout=dial_s, on_missed=_say_missed) as client:
+            where = f"{client.broker} ({client.address})"
+            ready = False
+            try:
+                async with asyncio.timeout_at(None if timeout is None else begin + timeout):
+                    subscriptions = [await client.subscribe(wanted) for wanted in selections]
+                    ready = True
+                    if not self._quiet:
+                        click.echo(f"ready at {where}; Ctrl-C ends it", err=True)
+                    await self._print_all(client, subscriptions)
+            except TimeoutError:
+                if not ready:
+                    raise NetworkError(
+                        f"connected to {where}, but the network did not confirm the subscription "
+                        f"within {timeout:g} s: see runnel status, or give it a longer --timeout"
+                    ) from None
 
-    async def _print_all(self, subscriptions: list[Subscription]) -> None:
-        printing = [asyncio.ensure_future(self._print(one)) for one in subscriptions]
+    async def _print_all(self, client: Client, subscriptions: list[Subscription]) -> None:
+        tasks = [asyncio.ensure_future(self._print(one)) for one in subscriptions]
+        if not self._quiet:
+            tasks.append(asyncio.ensure_future(Standing(client, "events may be missing").tell()))
         try:
-            await asyncio.wait(printing, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in printing:
+            for task in tasks:
                 task.cancel()
-            for result in await asyncio.gather(*printing, return_exceptions=True):
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     raise result
+        if client.state is State.CLOSED:
+            await client.flush()  # says why the client is over
 
     async def _print(self, subscription: Subscription) -> None:
         async for event in subscription:

@@ -47,12 +47,16 @@ def trace() -> None:
 def summary(directory: Path, as_json: bool) -> None:
     """Tell what a trace holds, who wrote it, and what is missing.
 
-    Exit code 1 if a file that is there cannot be read.
-
     \b
     Examples:
       runnel trace summary traces/
       runnel trace summary traces/ --json | jq '.tables.publications.rows'
+
+    \b
+    Exit codes:
+      0    everything that is there can be read
+      1    a file that is there cannot be read
+      2    the command line cannot be used
     """
     found = summarise(open_trace(directory))
     if as_json:
@@ -88,6 +92,12 @@ def tail(
     Examples:
       runnel trace tail traces/
       runnel trace tail traces/ --follow --table control
+
+    \b
+    Exit codes:
+      0    all was shown
+      2    the command line cannot be used
+      130  interrupted by Ctrl-C
     """
     found = open_trace(directory)
     end = Tail(found, tables or TABLES, brokers or None)

@@ -18,11 +18,13 @@ from rich.console import Console
 from rich.live import Live
 
 from runnel.cli.running import Stopped, StopSignals
-from runnel.cli.status import make_console
+from runnel.cli.tables import show
 from runnel.cli.updetached import detach
 from runnel.cli.upview import LiveView, outcome_tables, where_table
 from runnel.errors import InputError, RunnelError
 from runnel.inspection.ask import AskError
+from runnel.lab.crowd import as_topology
+from runnel.lab.scenario import is_scenario, read_scenario
 from runnel.node.config import read_config
 from runnel.sim.topology import simulate_topology
 from runnel.topology.clients import Runner
@@ -30,7 +32,7 @@ from runnel.topology.examples import EXAMPLES
 from runnel.topology.file import read_topology
 from runnel.topology.outcome import Outcome
 from runnel.topology.plan import Topology, verify_ends
-from runnel.topology.processes import Processes
+from runnel.topology.processes import Processes, how_it_ended
 from runnel.topology.state import (
     RUN_FOLDER,
     Phase,
@@ -106,8 +108,11 @@ def up(
 ) -> None:
     """Start the brokers and clients of a TOPOLOGY file, and look after them until Ctrl-C.
 
+    A scenario of the laboratory will do as well, as far as real processes can do what it says.
+
     Brokers and links are verified before the first client starts. Each broker is a process with a log of its own
-    in the run folder. Whatever ends this command ends all of them.
+    in the run folder. Whatever ends this command ends all of them, except kill -9; then: runnel down. If one broker
+    ends by itself, the others are stopped too: what is left would not be the network of the file.
 
     \b
     Examples:
@@ -116,9 +121,17 @@ def up(
       runnel up tree7.toml --until-done --json     run to the end, report
       runnel up tree7.toml --simulate --json       the same report from the simulator
       runnel up tree7.toml --detach                and later: runnel down
+
+    \b
+    Exit codes:
+      0    ended by Ctrl-C or SIGTERM, or --until-done came to its end
+      1    a broker ended by itself, or did not hand on everything in time
+      2    the command line or the file cannot be used, or a port is taken
     """
     wishes = Wishes(topology, folder, until_done, seconds, as_json, clients)
-    plan = read_topology(topology)
+    plan = (
+        as_topology(read_scenario(topology)) if is_scenario(topology) else read_topology(topology)
+    )
     _verify_settings(topology, plan)
     if simulated:
         _report(plan, simulate_topology(plan, seconds=seconds), as_json)
@@ -126,9 +139,9 @@ def up(
         if until_done:
             raise InputError("--until-done waits for the end, --detach does not: leave one out")
         _verify_free(folder)
-        show = detach(topology, folder, seconds, clients)
-        make_console().print(where_table(show.brokers))
-        click.echo(f"{len(show.brokers)} brokers are up; runnel down ends them", err=True)
+        state = detach(topology, folder, seconds, clients)
+        show(where_table(state.brokers))
+        click.echo(f"{len(state.brokers)} brokers are up; runnel down ends them", err=True)
     else:
         if until_done:
             verify_ends(plan, seconds)
@@ -164,7 +177,7 @@ def _report(plan: Topology, outcome: Outcome, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(outcome.as_dict(plan), ensure_ascii=False))
     else:
-        make_console().print(outcome_tables(plan, outcome))
+        show(outcome_tables(plan, outcome))
 
 
 class _Up:
@@ -200,9 +213,8 @@ class _Up:
                 name: code for name, code in codes.items() if code not in (0, -signal.SIGTERM)
             }
             for name, code in unwell.items():
-                self._say(
-                    f"{name} ended with exit code {code}: see {self._wishes.folder}/{name}.log"
-                )
+                log = f"{self._wishes.folder}/{name}.log"
+                self._say(f"{name} {how_it_ended(code)}: see {log}")
             self._say(f"all {len(codes)} brokers have ended")
             return 1 if unwell else 0
 
@@ -225,7 +237,9 @@ class _Up:
         self._write_state("running")
         if not self._wishes.as_json:
             brokers = {name: broker.state for name, broker in self._processes.brokers.items()}
-            make_console().print(where_table(brokers))
+            show(where_table(brokers))
+            if not self._wishes.until_done:
+                self._say("Ctrl-C ends it; try runnel status")
 
     @contextmanager
     def _progress(self, what: str, total: int) -> Iterator[Any]:

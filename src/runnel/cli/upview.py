@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from runnel.cli.tables import make_table
+from runnel.net.addresses import parse_address
 from runnel.topology.clients import RunningClient
 from runnel.topology.outcome import Outcome
 from runnel.topology.plan import Topology
@@ -77,7 +78,7 @@ class LiveView:
             links = [link for link in status["links"] if link["kind"] == "broker"]
             table.add_row(
                 Text(name),
-                Text(status["address"], style="cyan"),
+                Text(parse_address(status["address"]).short, style="cyan"),
                 f"{sum(link['up'] for link in links)} of {len(links)}",
                 f"{status['clients']:,}",
                 f"{ins[name]:,.0f}",
@@ -109,9 +110,5 @@ class LiveView:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     words = ("broker", "client", "address", "log", "at", "from", "to")
-    for column in columns:
-        is_word = column in words
-        table.add_column(column, justify="left" if is_word else "right", no_wrap=column != "log")
-    return table
+    return make_table(title, *columns, words=words)

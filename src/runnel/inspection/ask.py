@@ -22,6 +22,7 @@ from runnel.inspection.questions import NAME_OF, Question
 from runnel.wire import PROTOCOL, Ack, Bye, Decoder, Frame, Hello, Message, encode
 
 TIMEOUT_S = 5.0
+NAME_PREFIX = "inspector-"  # by which a broker's log knows who only asks
 _CHUNK_BYTES = 1 << 16
 
 
@@ -48,7 +49,7 @@ class Asker:
                 "check the address, or start one with runnel broker or runnel up"
             ) from None
         try:
-            name = f"inspector-{secrets.token_hex(8)}"
+            name = f"{NAME_PREFIX}{secrets.token_hex(8)}"
             token = secrets.randbits(62) | 1
             self._send(Hello(PROTOCOL, "client", name, token, 0, 0, 0, 0))
             hello = self._next()

@@ -9,14 +9,16 @@ Rules:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import fields
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from runnel.broker.links import Link
+from runnel.broker.meter import Meter
 from runnel.broker.module import Context, Module
 from runnel.broker.tables import Advertisement, Subscription
 from runnel.errors import InputError
@@ -38,6 +40,10 @@ from runnel.wire import ID_MAX, make_publication
 LOOKED_AT_MAX = 20_000
 """How many rows are tried one by one to name who wants an event: a broker must not stand still for a question."""
 
+GONE_MAX = 100
+GONE_KEPT_NS = 3_600 * 10**9
+"""How many neighbours that were lost are remembered, and for how long, to be named to whoever looks for them."""
+
 Answered = dict[str, Any]
 
 
@@ -54,12 +60,13 @@ class Inspection(Module):
         self._asked = 0
         self._askers: dict[Link, None] = {}
         self._addresses: dict[Link, str] = {}
+        self._gone: dict[str, tuple[int, str]] = {}  # since when, and where it listened
         self._answers: dict[type, Callable[[Context, Any], Answered]] = {
             Status: self._status,
             TableRows: _tables,
             Route: self._route,
             Subscriptions: _subscriptions,
-            StoryOf: _story,
+            StoryOf: self._story,
         }
 
     # -- what the broker calls ------------------------------------------------------------------------
@@ -70,13 +77,18 @@ class Inspection(Module):
 
     def link_up(self, context: Context, link: Link, now: int) -> None:
         """A neighbour is told where this broker listens."""
+        self._gone.pop(link.name, None)
         if link.kind == "broker" and self.address:
             context.send(link, Whereabouts(self.address))
 
     def link_lost(self, context: Context, link: Link, now: int) -> None:
-        """Nothing is known of a neighbour that is gone."""
+        """Of a neighbour that did not say farewell is known that it was here."""
         self._askers.pop(link, None)
-        self._addresses.pop(link, None)
+        address = self._addresses.pop(link, "")
+        if link.kind == "broker" and link.is_expired(now):
+            self._gone[link.name] = now, address
+            while len(self._gone) > GONE_MAX:
+                del self._gone[next(iter(self._gone))]
 
     def message(self, context: Context, link: Link, message: Any, now: int) -> None:
         """A question, or a neighbour's whereabouts."""
@@ -112,10 +124,15 @@ class Inspection(Module):
             "address": self.address,
             "uptime_s": (self._now - self._started) / 1e9,
             "links": [self._link(link) for link in (*brokers, *clients[:ROWS_MAX])],
+            "gone": [
+                {"name": name, "address": address, "for_s": (self._now - since) / 1e9}
+                for name, (since, address) in self._gone.items()
+                if self._now - since < GONE_KEPT_NS
+            ],
             "clients": len(clients),
             "advertisements": len(context.tables.srt),
             "subscriptions": len(context.tables.prt),
-            "meter": asdict(context.meter),
+            "meter": _counts(context.meter),
         }
 
     def _link(self, link: Link) -> Answered:
@@ -158,6 +175,26 @@ class Inspection(Module):
             "wanted_by": [_subscription(row) for row in islice(rows, route.rows_max)],
             "advertised_by": [_advertisement(row) for row in islice(adverts, route.rows_max)],
         }
+
+    def _story(self, context: Context, asked: StoryOf) -> Answered:
+        if context.story is None:
+            raise InputError(f"{context.name} keeps no stories: start it with stories = true")
+        id: Any = (asked.id, asked.counter) if asked.counter else asked.id
+        found = context.story.of(id)
+        return {
+            "broker": context.name,
+            "now_ns": self._now,  # this broker's clock, for whoever wants to know how long ago
+            "lines": [str(line) for line in found],
+            "entries": [{"at_ns": line.at, "what": line.what} for line in found],
+        }
+
+
+def _counts(meter: Meter) -> Answered:
+    """All counters. Not by `asdict`, which makes of a Counter one of pairs."""
+    counts = {one.name: getattr(meter, one.name) for one in fields(meter)}
+    return {
+        name: dict(count) if isinstance(count, Counter) else count for name, count in counts.items()
+    }
 
 
 def _hop(link: Link) -> Answered:
@@ -219,10 +256,3 @@ def _subscriptions(context: Context, asked: Subscriptions) -> Answered:
         "dropped": link.dropped,
         "subscriptions": rows,
     }
-
-
-def _story(context: Context, asked: StoryOf) -> Answered:
-    if context.story is None:
-        raise InputError(f"{context.name} keeps no stories: start it with stories = true")
-    id: Any = (asked.id, asked.counter) if asked.counter else asked.id
-    return {"broker": context.name, "lines": [str(line) for line in context.story.of(id)]}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import Any
 
 from lark import (
@@ -33,9 +34,15 @@ _DIGITS_MAX = 400
 def make_parser(grammar: str, transformer: Any, start: str) -> Callable[[str], Any]:
     """Return an LALR parser that builds its result as it goes.
 
-    No tree is built and nothing recurses, so nesting can be as deep as the text is long.
+    No tree is built and nothing recurses, so nesting can be as deep as the text is long. The tables of the grammar
+    are worked out when the first text is read: a program that reads none need not wait for them.
     """
-    return Lark(grammar, parser="lalr", start=start, transformer=transformer).parse
+
+    @cache
+    def parser() -> Lark:
+        return Lark(grammar, parser="lalr", start=start, transformer=transformer)
+
+    return lambda text: parser().parse(text)
 
 
 def read(parser: Callable[[str], Any], text: str, limits: Limits, words: Mapping[str, str]) -> Any:

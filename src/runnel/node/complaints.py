@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -32,10 +33,10 @@ def explain(problem: str, tables: Mapping[str, Any], shape: type[msgspec.Struct]
         key = ".".join([*path, named["field"]])
         if "required" in problem:
             return f"{key}: is missing"
-        known = (
-            ", ".join(f.name for f in info.fields) if isinstance(info, inspect.StructType) else ""
-        )
-        return f"{key}: there is no such key; known here: {known}"
+        known = [f.name for f in info.fields] if isinstance(info, inspect.StructType) else []
+        near = get_close_matches(named["field"], known, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        return f"{key}: there is no such key; {meant}known here: {', '.join(known)}"
     return f"{'.'.join(path) or 'the file'}: must be {_allowed(info, value)}, got {_shown(value)}"
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter_ns, time_ns
+from typing import TYPE_CHECKING
 
 from runnel.broker.broker import Broker
+from runnel.broker.links import SECOND
 from runnel.broker.module import Module
 from runnel.broker.tables import OwnMatcher
 from runnel.inspection.module import Inspection
@@ -12,15 +16,42 @@ from runnel.matching import make_engine
 from runnel.node.config import NodeConfig
 from runnel.routing.tree import TreeConfig, TreeRouting
 
+if TYPE_CHECKING:
+    from runnel.trace.setup import NodeTrace
+
 _MILLISECOND = 1_000_000
 
 
-def make_modules(address: str) -> tuple[Module, ...]:
+def make_modules(address: str, trace: NodeTrace | None = None) -> tuple[Module, ...]:
     """Everything that this broker does beyond plain routing."""
-    return (Inspection(address),)
+    inspection = Inspection(address)
+    return (inspection,) if trace is None else (inspection, trace.module)
 
 
-def make_broker(config: NodeConfig, incarnation: int, address: str = "") -> Broker:
+def make_trace(
+    config: NodeConfig, incarnation: int, complain: Callable[[str], None]
+) -> NodeTrace | None:
+    """The trace of a broker process, if there is to be one; whoever runs the broker starts and stops it."""
+    wanted = config.trace
+    if not wanted.dir:
+        return None
+    # Arrow takes a while to load, and tens of megabytes: only where it is used.
+    from runnel.trace.setup import NodeTrace, Settings
+
+    settings = Settings(
+        Path(wanted.dir),
+        sample=wanted.sample,
+        interval_ns=round(wanted.interval_s * SECOND),
+        flush_interval_ns=round(wanted.flush_interval_s * SECOND),
+        publications=wanted.publications,
+        deliveries=wanted.deliveries,
+    )
+    return NodeTrace(settings, config.name, incarnation, complain)
+
+
+def make_broker(
+    config: NodeConfig, incarnation: int, address: str = "", trace: NodeTrace | None = None
+) -> Broker:
     """A broker without a network around it, as configured; `address` is where others find it."""
     tree = TreeConfig(
         covering=config.routing.covering, advertisements=config.routing.advertisements
@@ -30,7 +61,7 @@ def make_broker(config: NodeConfig, incarnation: int, address: str = "") -> Brok
         incarnation,
         OwnMatcher(make_engine()),
         lambda tables: TreeRouting(tree, tables),
-        modules=make_modules(address),
+        modules=make_modules(address, trace),
         clock=perf_counter_ns,
     )
 

@@ -97,6 +97,17 @@ class Log(_Table, frozen=True):
     format: Literal["text", "json"] = "text"
 
 
+class Trace(_Table, frozen=True):
+    """What is traced, and where to; no directory means nothing."""
+
+    dir: Annotated[str, Meta(max_length=4_096)] = ""
+    sample: Count = 1
+    interval_s: Seconds = 10.0
+    flush_interval_s: Seconds = 5.0
+    publications: bool = True
+    deliveries: bool = True
+
+
 class NodeConfig(_Table, frozen=True):
     """One broker process. `neighbours` are those that it dials; others may dial it.
 
@@ -118,6 +129,7 @@ class NodeConfig(_Table, frozen=True):
     client_link: ClientLink = field(default_factory=ClientLink)
     limits: Limits = field(default_factory=Limits)
     log: Log = field(default_factory=Log)
+    trace: Trace = field(default_factory=Trace)
 
     @property
     def address(self) -> Address:
@@ -204,13 +216,9 @@ def _check_addresses(config: NodeConfig) -> None:
 
 def _address(key: str, text: str) -> Address:
     try:
-        address = parse_address(text)
-        address.host.encode("idna")
+        return parse_address(text)
     except InputError as error:
         raise InputError(f"{key}: {error}") from None
-    except UnicodeError:
-        raise InputError(f"{key}: {text!r} is no host name") from None
-    return address
 
 
 def _check_sizes(config: NodeConfig) -> None:

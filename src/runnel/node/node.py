@@ -20,10 +20,9 @@ import socket
 from collections import Counter
 from logging import INFO, WARNING, Logger
 from time import monotonic_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runnel.broker.broker import Broker
-from runnel.broker.connections import EXPIRED, OVERFLOW
 from runnel.broker.effects import Exit, Trace
 from runnel.broker.events import Event, StopAsked
 from runnel.errors import InputError
@@ -32,16 +31,21 @@ from runnel.net.addresses import Address, parse_address
 from runnel.net.driver import Connection, Driver
 from runnel.net.loops import LOOP_NAME
 from runnel.net.tcp import TcpConnection, TcpDialler
-from runnel.node.compose import make_broker, new_incarnation
+from runnel.node.compose import make_broker, make_trace, new_incarnation
 from runnel.node.config import NodeConfig
 from runnel.node.limiter import LimitedConnection, Limiter
 from runnel.node.logs import fields, make_log
+from runnel.node.wording import Wording
 from runnel.version import __version__
+
+if TYPE_CHECKING:
+    from runnel.trace.setup import NodeTrace
 
 DRAINED, NOT_DRAINED, BUG, AT_ONCE = 0, 1, 70, 130
 DROPS_TOLD_EVERY_S = 1.0
 CLOSED_WITHIN_S = 1.0  # how long peers may take to read their farewell
 BACKLOG = 1_024
+IN_LINKS = frozenset({"link-up", "link-lost"})  # what a trace has in its table of links
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -101,6 +105,8 @@ class Node:
         self._stopping = False
         self._unreachable: set[str] = set()
         self._drops: Counter[str] = Counter()
+        self._wording = Wording()
+        self._trace: NodeTrace | None = None
 
     # -- life -----------------------------------------------------------------------------------------
 
@@ -110,7 +116,11 @@ class Node:
         self._exit_code = loop.create_future()
         bound = _bind(self.config.address)
         address = Address(self.config.address.host, bound.getsockname()[1])
-        self.broker = make_broker(self.config, new_incarnation(), str(address))
+        incarnation = new_incarnation()
+        self._trace = make_trace(self.config, incarnation, self._trace_complains)
+        if self._trace is not None:
+            self._trace.start()
+        self.broker = make_broker(self.config, incarnation, str(address), self._trace)
         peers = {name: parse_address(at) for name, at in self.config.neighbours.items()}
         self._driver = NodeDriver(self, TcpDialler(peers.__getitem__))
         loop.set_exception_handler(self._unforeseen)
@@ -141,6 +151,8 @@ class Node:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
         self._tell_drops()
+        if self._trace is not None and not self._trace.stop(self.broker):
+            self._note("trace-not-written", WARNING, dir=self.config.trace.dir)
         self._note("stopped", exit_code=code)
         return code
 
@@ -200,13 +212,15 @@ class Node:
     def told(self, effect: Any) -> None:
         """An effect that is no I/O."""
         if isinstance(effect, Trace):
+            if self._trace is not None and effect.kind not in IN_LINKS:
+                self._trace.told(effect.kind, effect.data)
             if effect.kind == "dropped":
                 self._count_drops(effect.data["peer"], effect.data["count"])
                 return
             if effect.kind == "link-up":
                 self._unreachable.discard(effect.data["peer"])
-            bad = effect.kind == "peer-error" or effect.data.get("reason") in (EXPIRED, OVERFLOW)
-            self._note(effect.kind, WARNING if bad else INFO, **effect.data)
+            event, level, data = self._wording.entry(effect, self.broker.links)
+            self._note(event, level, **data)
         elif isinstance(effect, Exit):
             self._end(DRAINED)
 
@@ -227,6 +241,10 @@ class Node:
         for peer, count in self._drops.items():
             self._note("dropped", WARNING, peer=peer, count=count)
         self._drops.clear()
+
+    def _trace_complains(self, message: str) -> None:
+        """Files cannot be written; the broker goes on without them. Called in the writer's thread."""
+        self.log.warning("trace-fails", extra=fields(error=message))
 
     def _note(self, event: str, level: int = INFO, /, **named: Any) -> None:
         self.log.log(level, event, extra=fields(**named))

@@ -25,6 +25,8 @@ class Explanation:
 
     delivered: bool = False
     verdict: str = ""
+    as_things_are: bool = False  # it is not delivered, but would be if it were published properly
+    warnings: list[str] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
     steps: list[tuple[str, bool, str]] = field(
         default_factory=list
@@ -46,8 +48,10 @@ def explain(network: Network, event: Attributes, source: str, client: str) -> Ex
     start, publisher = _start(network, source)
     homes = network.homes(client)
     if not homes:
-        return found.end(f"no broker knows a client {client}: {_known_clients(network)}")
+        raise InputError(f"no broker knows a client {client}: {_known_clients(network)}")
     home = homes[-1]
+    if len(homes) > 1:
+        found.warnings.append(f"{shared_name(client, homes)}; this is about the one at {home}")
     wanted = network.ask(home, Subscriptions(client, event))
     matching = [row["filter"] for row in wanted["subscriptions"] if row["matches"]]
     if not wanted["subscriptions"]:
@@ -59,7 +63,9 @@ def explain(network: Network, event: Attributes, source: str, client: str) -> Ex
         return found.end(f"none of the filters of {client} wants the event")
     found.path = network.path(start, home)
     if not found.path:
-        return found.end(f"no way leads from {start} to {home}: see runnel status")
+        return found.end(
+            f"no way leads from {start} to {home}: {network.unknown() or 'see runnel status'}"
+        )
     return _follow(network, event, found, publisher, client, matching)
 
 
@@ -79,10 +85,19 @@ def _start(network: Network, source: str) -> tuple[str, str]:
 
 def _known_clients(network: Network) -> str:
     names = [link["name"] for name in network.brokers for link in network.links(name, "client")]
+    unknown = f"; but {network.unknown()}" if network.silent else ""
     if not names:
-        return "no client is connected anywhere"
+        return f"no client is connected anywhere{unknown}"
     more = f" and {len(names) - 10:,} more" if len(names) > 10 else ""
-    return f"clients are {', '.join(names[:10])}{more}"
+    return f"clients are {', '.join(names[:10])}{more}{unknown}"
+
+
+def shared_name(client: str, homes: list[str]) -> str:
+    """What it means that a name is known at several brokers."""
+    return (
+        f"{client} is at {' and at '.join(homes)}: it is moving, "
+        "or several clients share a name that only one may have"
+    )
 
 
 def _failing(row: dict[str, Any]) -> str:
@@ -102,7 +117,9 @@ def _follow(
     for here, onward in zip(found.path, [*found.path[1:], client], strict=True):
         route = network.ask(here, Route(event, came_from))
         if here == found.path[0] and not _is_advertised(found, here, route, publisher):
-            return found.end(f"{publisher} cannot publish it before it advertises it")
+            if publisher:
+                return found.end(f"{publisher} cannot publish it before it advertises it")
+            return _if_it_were_advertised(network, found, client)
         hop = next((hop for hop in route["hops"] if hop["name"] == onward), None)
         if hop is None:
             found.say(here, False, f"nothing that came from {onward} wants it")
@@ -118,7 +135,7 @@ def _follow(
 
 
 def _is_advertised(found: Explanation, here: str, route: dict[str, Any], publisher: str) -> bool:
-    """Whether the publisher may publish it at all; if none was named, somebody might."""
+    """Whether the publisher may publish it at all; if none was named, whether anybody may."""
     rows = [
         row
         for row in route["advertised_by"]
@@ -128,11 +145,20 @@ def _is_advertised(found: Explanation, here: str, route: dict[str, Any], publish
         named = ", ".join(dict.fromkeys(f"{row['publisher']} ({row['filter']})" for row in rows))
         found.say(here, True, f"advertised by {named}")
         return True
-    if publisher:
-        found.say(here, False, f"{publisher} has advertised nothing that allows this event")
-        return False
-    found.say(here, True, "no client here has advertised it yet; whoever publishes it must")
-    return True
+    who = f"{publisher} has advertised nothing that allows this event"
+    found.say(here, False, who if publisher else "nobody here has advertised it")
+    return False
+
+
+def _if_it_were_advertised(network: Network, found: Explanation, client: str) -> Explanation:
+    """The client wants it and there is a way: an advertisement is all that is missing, if the links are up."""
+    nobody = f"nobody at {found.path[0]} has advertised it"
+    for here, onward in zip(found.path, [*found.path[1:], client], strict=True):
+        links = network.links(here, "client" if onward == client else "broker")
+        if any(link["name"] == onward and not link["up"] for link in links):
+            return found.end(f"{nobody}, and the connection from {here} to {onward} is down")
+    found.as_things_are = True
+    return found.end(f"{nobody}; `runnel pub` advertises first and would reach {client}")
 
 
 def _why_not_wanted(network: Network, here: str, onward: str, matching: list[str]) -> str:

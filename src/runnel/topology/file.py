@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -35,7 +36,7 @@ from runnel.topology.plan import (
 _T = TypeVar("_T")
 NodeSettings = tuple[str, ...]
 NODE_KEYS: NodeSettings = (
-    *("routing", "link", "client_link", "limits", "log"),
+    *("routing", "link", "client_link", "limits", "log", "trace"),
     *("drain_s", "stories", "allow_remote"),
 )
 """What is handed on to the brokers as it stands."""
@@ -64,6 +65,7 @@ class _Broker(_Table, frozen=True):
     client_link: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     log: dict[str, Any] = {}
+    trace: dict[str, Any] = {}
     drain_s: float | None = None
     stories: bool | None = None
     allow_remote: bool | None = None
@@ -141,18 +143,34 @@ def _convert(place: str, table: Any, kind: type[_T]) -> _T:
         said = said.replace("Object contains unknown field", "there is no key")
         said = said.replace("Object missing required field", "there must be a key")
         if said.startswith("there is no key"):
-            said += f": known are {', '.join(kind.__struct_fields__)}"  # type: ignore[attr-defined]
+            known: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
+            near = get_close_matches(said.rpartition(" ")[2].strip("`"), known, n=1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            said += f": {meant}known are {', '.join(known)}"
         raise InputError(f"{at.lstrip('.') or 'the file'}: {said}") from None
 
 
 # -- brokers and links --------------------------------------------------------------------------------
 
 
-def _broker(name: str, table: _Broker, defaults: _Broker) -> BrokerPlan:
-    if name != name.strip() or not name.isprintable() or "://" in name or "/" in name:
+def verify_broker_name(name: str) -> None:
+    """Raise InputError unless a broker can be called so, here, on a command line and as the name of a log.
+
+    >>> verify_broker_name("B 1")
+    Traceback (most recent call last):
+    runnel.errors.InputError: 'B 1' is no name of a broker: a name is printable and has no blanks and no '/'
+    """
+    if not name.isprintable() or " " in name or "/" in name:
         raise InputError(
-            f"brokers.{name}: a name is printable and has no '/' and no blanks around it"
+            f"{name!r} is no name of a broker: a name is printable and has no blanks and no '/'"
         )
+
+
+def _broker(name: str, table: _Broker, defaults: _Broker) -> BrokerPlan:
+    try:
+        verify_broker_name(name)
+    except InputError as error:
+        raise InputError(f"brokers.{name}: {error}") from None
     if table.listen is not None and table.port is not None:
         raise InputError(f"brokers.{name}: either listen or port, not both")
     settings: dict[str, Any] = {}

@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -51,13 +53,28 @@ class BrokerProcess:
         """What others are to know of it."""
         return BrokerState(self.process.pid, str(self.address), str(self.log), str(self.config))
 
-    def complain(self) -> RunnelError:
-        """It has ended although nobody asked it to."""
+    def complain(self, others: int) -> RunnelError:
+        """It has ended although nobody asked it to, and so many others are going to be stopped for it."""
         code = self.process.poll()
         last = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         shown = "\n".join(f"  {line}" for line in last[-LOG_LINES_SHOWN:])
         kind = InputError if code == 2 else NetworkError
-        return kind(f"broker {self.name} ended with exit code {code}; {self.log} says\n{shown}")
+        was = "was" if others == 1 else "were"
+        so = f", so the other {others} {was} stopped" if others else ""
+        says = f"{self.log} ends with\n{shown}" if shown else f"{self.log} is empty"
+        return kind(f"broker {self.name} {how_it_ended(code)}{so}; {says}")
+
+
+def how_it_ended(code: int | None) -> str:
+    """An exit code in words.
+
+    >>> how_it_ended(-9), how_it_ended(2)
+    ('was killed by SIGKILL', 'ended with exit code 2')
+    """
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"
 
 
 class Processes:
@@ -150,7 +167,7 @@ class Processes:
                 raise NetworkError(f"broker {name} did not start within {START_TIMEOUT_S:g} s")
             if not os.read(readable, 1_000):
                 self.brokers[name].process.wait(START_TIMEOUT_S)
-                raise self.brokers[name].complain()
+                raise self._complain(name)
         finally:
             os.close(readable)
 
@@ -190,9 +207,14 @@ class Processes:
 
     def check(self) -> None:
         """Raise if a broker has ended by itself."""
-        for broker in self.brokers.values():
+        for name, broker in self.brokers.items():
             if broker.process.poll() is not None:
-                raise broker.complain()
+                raise self._complain(name)
+
+    def _complain(self, name: str) -> RunnelError:
+        """Whoever gets this stops the others; nobody goes on with half a network."""
+        living = [one for one in self.brokers.values() if one.process.poll() is None]
+        return self.brokers[name].complain(len(living))
 
     # -- down -----------------------------------------------------------------------------------------
 

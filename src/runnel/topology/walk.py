@@ -45,6 +45,24 @@ class Network:
             return False
         return True
 
+    def doubles(self) -> dict[str, list[str]]:
+        """The clients whose name is listed at more than one broker, and at which."""
+        homes: dict[str, list[str]] = {}
+        for name in self.brokers:
+            for link in self.links(name, "client"):
+                homes.setdefault(link["name"], []).append(name)
+        return {client: at for client, at in homes.items() if len(at) > 1}
+
+    def unknown(self) -> str:
+        """What could not be looked at; empty if everybody answered."""
+        if not self.silent:
+            return ""
+        one = len(self.silent) == 1
+        return (
+            f"{', '.join(self.silent)} {'does' if one else 'do'} not answer; "
+            f"what is behind {'it' if one else 'them'} is unknown"
+        )
+
     def path(self, start: str, end: str) -> list[str]:
         """The brokers from one to another, as the links stand; empty if there is no way."""
         pairs = {
@@ -66,7 +84,9 @@ def walk(address: Address, timeout_s: float = TIMEOUT_S) -> Network:
     _visit(network, address, timeout_s)
     waiting = list(network.brokers)
     while waiting:
-        for link in network.links(waiting.pop(0), "broker"):
+        here = waiting.pop(0)
+        # Also those that were neighbours until they were lost; a broker of an older version does not tell.
+        for link in (*network.links(here, "broker"), *network.brokers[here].get("gone", ())):
             name = link["name"]
             if name in network.brokers or name in network.silent:
                 continue

@@ -108,7 +108,8 @@ class Recorder:
         """How far the side that records may go from here, and where a batch is full."""
         rows, size, config = self._rows_out, self._bytes_out, self.config
         self._rows_limit, self._bytes_limit = rows + config.rows_max, size + config.bytes_max
-        self._rows_batch, self._bytes_batch = rows + config.batch_rows, size + config.batch_bytes
+        self._rows_batch = min(rows + config.batch_rows, self._rows_limit)
+        self._bytes_batch = min(size + config.batch_bytes, self._bytes_limit)
 
     # -- recording ------------------------------------------------------------------------------------
 
@@ -128,7 +129,8 @@ class Recorder:
     ) -> None:
         """Publications went to clients: the first of `frames` to as many of `wanted` as the first of `counts` says …"""
         rows = len(wanted)
-        size = (len(frames[0]) if rows == 1 else sum(map(len, frames))) + ROW_BYTES * rows
+        size = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
+        size += ROW_BYTES * rows
         self._put(Chunk("deliveries", broker, time_ns, rows, size, frames, counts, wanted))
 
     def add(self, table: str, broker: str, time_ns: int, row: tuple[Any, ...]) -> None:
@@ -143,17 +145,21 @@ class Recorder:
 
     def _put(self, chunk: Chunk) -> None:
         rows_in, bytes_in = self._rows_in + chunk.rows, self._bytes_in + chunk.size
+        # A batch is never larger than what there is room for, so within a batch there is room.
+        if (
+            rows_in < self._rows_batch
+            and bytes_in < self._bytes_batch
+            and chunk.time_ns < self.batch_at
+        ):
+            self._rows_in, self._bytes_in = rows_in, bytes_in
+            self._chunks.append(chunk)
+            return
         if rows_in > self._rows_limit or bytes_in > self._bytes_limit:
             self.dropped[chunk.table] += chunk.rows
         else:
             self._rows_in, self._bytes_in = rows_in, bytes_in
             self._chunks.append(chunk)
-        if (
-            rows_in >= self._rows_batch
-            or bytes_in >= self._bytes_batch
-            or chunk.time_ns >= self.batch_at
-        ):
-            self.on_batch()
+        self.on_batch()
 
     # -- taking ---------------------------------------------------------------------------------------
 

@@ -27,6 +27,14 @@ def test_help_is_worth_reading(command: str) -> None:
     assert command in ("down", "demo") or f"runnel {command}" in result.output
 
 
+@pytest.mark.parametrize(
+    "command", ["broker", "up", "status", "pub", "sub", "advertise", "explain", "demo", "simulate"]
+)
+def test_exit_codes_are_listed_where_there_are_more_than_two(command: str) -> None:
+    told = run(command, "--help").output.partition("Exit codes:")[2]
+    assert all(f"  {code}  " in told for code in (0, 1, 2))
+
+
 def test_all_commands_are_listed_and_found() -> None:
     listed = run("--help").output
     assert all(f"  {command} " in listed for command in COMMANDS)
@@ -52,6 +60,13 @@ def test_completion_is_for_this_program(shell: str) -> None:
         (["explain", "--event", "a=1"], "say --event, --from and --to"),
         (["up", "nowhere.toml"], "nowhere.toml: cannot be opened"),
         (["status", "ftp://x"], "write runnel://host:port"),
+        (["sub", " "], "the filter is empty: to want everything, write TRUE"),
+        (["advertise", ""], "write TRUE"),
+        (["pub", '{"a": null}'], "a: null is no value; leave it out"),
+        (["broker"], "say --name NAME"),
+        (["broker", "--name", "B 1"], "'B 1' is no name of a broker"),
+        (["broker", "--name", "B1", "--listen", "7001"], "write HOST:PORT"),
+        (["broker", "--name", "B1", "--listen", "127.0.0.1:99999"], "a port is 1–65535"),
     ],
 )
 def test_a_mistake_is_told_and_ends_with_code_2(arguments: list[str], said: str) -> None:
@@ -71,6 +86,9 @@ def test_a_broker_is_looked_for_in_order(tmp_path: Path, monkeypatch: pytest.Mon
     assert find_broker(None, tmp_path).port == 7100
     assert find_broker("B2", tmp_path).port == 7200
     assert find_broker("localhost:9", tmp_path).port == 9
+    with pytest.raises(InputError, match="no broker B9 here: B1, B2"):
+        find_broker("B9", tmp_path)
+    assert find_broker("localhost", tmp_path).host == "localhost"
     monkeypatch.setenv(VARIABLE, "127.0.0.1:7300")
     assert find_broker(None, tmp_path).port == 7300
     monkeypatch.setenv(VARIABLE, "B2")

@@ -70,6 +70,8 @@ def test_status_tells_of_links_and_tables_but_not_of_who_asks() -> None:
     assert [(link["name"], link["kind"], link["up"]) for link in status["links"]] == [
         ("alice", "client", True)
     ]
+    put(door, TableRows())
+    assert put(door, Status())["meter"]["messages_in"]["Ask"] >= 2
 
 
 def test_neighbours_tell_each_other_where_they_listen() -> None:
@@ -155,6 +157,17 @@ def test_a_story_is_told_where_stories_are_kept() -> None:
     network.settle()
     lines = ask(network, "B1", StoryOf(*publication.identity))["lines"]
     assert len(lines) == 1 and "quotes published" in lines[0]
+
+
+def test_a_neighbour_that_was_lost_is_remembered_until_it_is_back() -> None:
+    network = chain()
+    assert ask(network, "B2", Status())["gone"] == []
+    network.cut("B1", "B2")
+    network.crash("B1")
+    network.advance(60_000_000_000)
+    put_now = ask(network, "B2", Status())
+    assert [link["name"] for link in put_now["links"]] == ["B3"]
+    assert [(one["name"], one["address"]) for one in put_now["gone"]] == [("B1", "runnel://B1:1")]
 
 
 @pytest.mark.parametrize(

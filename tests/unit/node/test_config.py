@@ -70,7 +70,10 @@ MISTAKES = [
     ({"name": ""}, "name: must be 1 to 255 characters long, got ''"),
     ({"name": " B1"}, "name: must be printable"),
     ({"name": "runnel://x"}, "name: must be printable"),
-    ({"names": "B1", "name": "B1"}, "names: there is no such key; known here: name, listen"),
+    (
+        {"names": "B1", "name": "B1"},
+        "names: there is no such key; did you mean name? known here: name, listen",
+    ),
     ({"link": {"beat": 1}}, "link.beat: there is no such key; known here: heartbeat_s, "),
     ({"link": 4}, "link: must be a table, got 4"),
     ({"link": {"heartbeat_s": -1}}, "link.heartbeat_s: must be at least 0.05, got -1"),

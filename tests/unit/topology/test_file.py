@@ -92,7 +92,7 @@ def test_clients_start_in_groups() -> None:
         (THREE | {"defaults": {"speed": 1}}, "defaults: there is no key `speed`"),
         (
             THREE | {"brokers": {"B1": {"prot": 1}, "B2": {}, "B3": {}}},
-            "brokers.B1: there is no key `prot`: known are listen, port",
+            "brokers.B1: there is no key `prot`: did you mean port\\? known are listen, port",
         ),
         (
             THREE | {"brokers": {"B1": {"port": 99999}, "B2": {}, "B3": {}}},

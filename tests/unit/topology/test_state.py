@@ -44,9 +44,14 @@ def test_a_state_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_pid_is_ours_only_with_the_right_command_line() -> None:
-    code = "import sys; sys.stdin.read()"
-    child = subprocess.Popen([sys.executable, "-c", code, "mine"], stdin=subprocess.PIPE)
+    code = "import sys; print(flush=True); sys.stdin.read()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, "mine"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
+        assert child.stdout is not None
+        with child.stdout:
+            child.stdout.readline()  # for a moment after it was started it has no command line yet
         assert is_ours(child.pid, "mine")
         assert not is_ours(child.pid, "yours")
     finally:

@@ -1,0 +1,242 @@
+"""The clients of a scenario in a simulated world: a session for each, the very code that ships.
+
+It looks on as the world's watcher, and keeps counters instead of lists: there are thousands of clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from runnel.broker.broker import Broker
+from runnel.broker.effects import Trace
+from runnel.broker.ids import IdSource
+from runnel.broker.links import LinkConfig
+from runnel.client.effects import Deliver, HomeUp, MissedSome, Ready
+from runnel.client.session import Session, SessionConfig
+from runnel.lab.crowd import due_times
+from runnel.lab.scenario import ClientsOf
+from runnel.sim.world import Host, World
+from runnel.wire import Publication
+from runnel.wire.header import FRAME, LENGTH_BYTES, PUBLICATION_TAG
+from runnel.workload.files import Event
+from runnel.workload.shape import SECOND, Publisher, Subscriber, Workload
+
+RETRY_NS = 1_000_000  # a publisher without credit asks again
+_read_frame = FRAME.unpack_from
+_FIRST_NUMBER = 1 << 20  # of clients; brokers are numbered from 1
+_IN_LINKS = frozenset({"link-up", "link-lost"})  # what the table of links tells already
+
+
+class Listener(Session):
+    """A subscriber that counts what it gets, and looks no further.
+
+    Where nobody moves there is nothing to be found twice or not wanted: brokers have matched it already, and the trace
+    has the delivery. To decode and match it once more would take as long as the broker took. Everything else
+    (handshakes, acknowledgements, reconnecting, and whatever is no publication) is the session's own.
+    """
+
+    heard = 0
+
+    def _frames_arrived(self, conn: int, chunk: bytes, now: int) -> None:
+        home = self.home
+        if home is not None and home.conn == conn and home.link.established:
+            count = 0 if home.decoder.waiting_bytes else publications_in(chunk)
+            if count:
+                self.heard += count
+                home.link.data.received += count
+                home.link.heard(len(chunk), now)
+                return
+        super()._frames_arrived(conn, chunk, now)
+
+    def _deliver(self, publication: Publication) -> None:
+        self.heard += 1
+
+
+def publications_in(chunk: bytes) -> int:
+    """How many publications a chunk holds; 0 if it holds anything else, or half of one.
+
+    >>> from runnel.wire import Fence, encode, make_publication
+    >>> frame = make_publication(7, 1, {"a": 1}).raw
+    >>> publications_in(frame * 3), publications_in(frame + frame[:9])
+    (3, 0)
+    >>> publications_in(frame + encode(Fence(5)))
+    0
+    """
+    count, start, end = 0, 0, len(chunk)
+    last = end - FRAME.size
+    while start <= last:
+        length, tag = _read_frame(chunk, start)
+        if tag != PUBLICATION_TAG:
+            return 0
+        start += length + LENGTH_BYTES
+        count += 1
+    return count if start == end else 0
+
+
+class PublishingClient:
+    """A publisher at work."""
+
+    __slots__ = ("due", "events", "host", "id", "next", "session")
+
+    def __init__(self, host: Host, session: Session, id: int) -> None:
+        self.host = host
+        self.session = session
+        self.id = id
+        self.events: Iterator[Event] = iter(())
+        self.due: Iterator[int] = iter(())
+        self.next: Event | None = None
+
+
+class Clients:
+    """Everybody who is no broker. `names` are the brokers by index."""
+
+    watches_brokers = False
+
+    def __init__(self, workload: Workload, names: tuple[str, ...], settings: ClientsOf) -> None:
+        self.world: World
+        self.link: LinkConfig
+        self.note: Callable[[str, str, dict[str, Any]], None]
+        self.published = 0
+        self._delivered = 0
+        self.missed = 0
+        self.waiting_for_homes = 0
+        self.waiting_for_routes = 0
+        self.held_back = 0  # how often a publisher had no credit when it was due
+        self._workload = workload
+        self._names = names
+        self._payload = bytes(settings.payload_bytes)
+        self._verify = settings.verify
+        self._read_every_ns = round(settings.read_every_s * SECOND)
+        self._publishers: list[PublishingClient] = []
+        self._subscribers: dict[int, Host] = {}
+        self._made = 0
+        self._zero_ns = self._end_ns = 0
+
+    # -- coming and going -----------------------------------------------------------------------------
+
+    def start_publishers(self) -> None:
+        """Connect all publishers and let them advertise."""
+        for publisher in self._workload.publishers:
+            host, session = self._connect(publisher, Session)
+            id = session.advertise(publisher.name, publisher.advertisement)
+            self._publishers.append(PublishingClient(host, session, id))
+            self.world.flush(host)
+
+    def start_subscribers(self) -> None:
+        """Connect those subscribers that are there from the beginning."""
+        for number, one in enumerate(self._workload.subscribers):
+            if not one.joins_ns:
+                self.join(number)
+
+    def join(self, number: int) -> None:
+        """One subscriber comes."""
+        one = self._workload.subscribers[number]
+        host, session = self._connect(one, Session if self._verify else Listener)
+        self._subscribers[number] = host
+        session.subscribe(one.selection)
+        self.world.flush(host)
+
+    def leave(self, number: int) -> None:
+        """One subscriber withdraws everything and goes."""
+        host = self._subscribers.pop(number, None)
+        if host is None or not isinstance(host.machine, Session):
+            return
+        self.world.network.read_all(host)
+        if isinstance(host.machine, Listener):
+            self._delivered += host.machine.heard
+        host.machine.close()
+        self.world.flush(host)
+        host.stop()
+
+    def _connect(self, one: Publisher | Subscriber, kind: type[Session]) -> tuple[Host, Session]:
+        number = _FIRST_NUMBER + self._made
+        self._made += 1
+        host = self.world.host(one.name)
+        session = kind(SessionConfig(one.name, self.link), number, IdSource(number))
+        self.world.start(host, session)
+        self.waiting_for_homes += 1
+        session.connect(self._names[one.broker or 0], self.world.now)
+        return host, session
+
+    def ask_routes(self) -> None:
+        """Let every publisher ask whether its routes are complete.
+
+        The question goes to every broker and the answers come back in the order of everything else. So when they are
+        there, every subscription that was at its broker before is known all the way; and of what was
+        published before, everything has passed every broker on its way.
+        """
+        for one in self._publishers:
+            if one.session.home is not None and one.session.home.registered:
+                one.session.ready(one.id)
+                self.waiting_for_routes += 1
+                self.world.flush(one.host)
+
+    def read_all(self) -> None:
+        """Let everybody read what has come for them, and go on reading at once."""
+        for host in self._subscribers.values():
+            host.reads_every_ns = 0
+        self.world.network.read_all()
+
+    @property
+    def delivered(self) -> int:
+        """How much subscribers got; those that verify count each of their subscriptions."""
+        here = (host.machine for host in self._subscribers.values())
+        return self._delivered + sum(one.heard for one in here if isinstance(one, Listener))
+
+    # -- publishing -----------------------------------------------------------------------------------
+
+    def begin(self, zero_ns: int, end_ns: int) -> None:
+        """From time zero on everybody publishes, and comes and goes, as the workload says; until the end."""
+        self._zero_ns, self._end_ns = zero_ns, end_ns
+        publishers = self._workload.publishers
+        for place, (one, publisher) in enumerate(zip(self._publishers, publishers, strict=True)):
+            one.events = iter(publisher.events)
+            one.due = due_times(publisher, place, len(publishers))
+            self._plan(one)
+        for change in self._workload.changes():
+            at = zero_ns + change.at_ns
+            if change.at_ns and at < end_ns:
+                do = self.join if change.kind == "join" else self.leave
+                self.world.at(at, do, change.number)
+
+    def _plan(self, one: PublishingClient) -> None:
+        """Set the time of a publisher's next event, if there is one before the end."""
+        one.next = next(one.events, None)
+        at = self._zero_ns + next(one.due)
+        if one.next is not None and at < self._end_ns:
+            self.world.at(max(at, self.world.now), self._publish, one)
+
+    def _publish(self, one: PublishingClient) -> None:
+        world, session, event = self.world, one.session, one.next
+        if not session.credit or event is None:
+            self.held_back += 1
+            if world.now < self._end_ns:
+                world.at(world.now + RETRY_NS, self._publish, one)
+            return
+        session.publish(one.id, event, self._payload, world.now)
+        self.published += 1
+        world.flush(one.host)
+        self._plan(one)
+
+    # -- what is seen ---------------------------------------------------------------------------------
+
+    def told(self, host: Host, effect: Any) -> None:
+        """A session told its application something, or a broker made a note."""
+        kind = type(effect)
+        if kind is Deliver:
+            self._delivered += len(effect.subscriptions)
+        elif kind is Trace:
+            if effect.kind not in _IN_LINKS:
+                self.note(host.name, effect.kind, effect.data)
+        elif kind is Ready:
+            self.waiting_for_routes -= 1
+        elif kind is HomeUp:
+            self.waiting_for_homes -= 1
+            if not cast(Session, host.machine).publishers:
+                host.reads_every_ns = self._read_every_ns
+        elif kind is MissedSome:
+            self.missed += effect.count
+
+    def handled(self, host: Host, broker: Broker) -> None:
+        """A broker took in an event."""

@@ -1,0 +1,144 @@
+"""`runnel reproduce`, with an experiment small enough to be run here: a star of three brokers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from runnel.cli.main import main
+from runnel.errors import BugError, InputError
+from runnel.lab import experiment as registry
+from runnel.lab.claims import at_most, exactly
+from runnel.lab.expectation import check_deliveries
+from runnel.lab.experiment import Desk, Scale, Step, experiment, experiments
+from runnel.lab.metrics import Window
+from runnel.lab.report import Findings
+from runnel.lab.reproduce import reproduce
+from runnel.lab.scenario import make_scenario
+from runnel.trace.reader import open_trace
+
+STAR = {
+    "topology": {"shape": "star", "brokers": 3},
+    "workload": {
+        "name": "stocks",
+        "templates": "green",
+        "publishers": 2,
+        "per_publisher": 5,
+        "brokers": 3,
+    },
+    "time": {"warm_up_s": 1, "measure_s": 5},
+    "trace": {"interval_s": 1},
+}
+
+
+def steps(scale: Scale) -> Sequence[Step]:
+    return [Step("first", 1), Step("second", 3)]
+
+
+def star(desk: Desk) -> Findings:
+    """Two runs of one scenario; what the second got is what the first got."""
+    runs = [desk.simulate(name, make_scenario(STAR)) for name in ("first", "second")]
+    found = [
+        check_deliveries(
+            open_trace(run.trace), Window(run.info.window_start_ns, run.info.window_end_ns), 0
+        )
+        for run in runs
+    ]
+    bound = 0 if desk.scale == "paper" else 1_000  # at the paper's scale it must fail
+    return Findings(
+        "star",
+        "A star",
+        claims=[
+            exactly("lost", sum(one.lost for one in found), 0),
+            exactly("owed, again", found[1].owed, found[0].owed),
+            at_most("owed", found[0].owed, bound, paper=bound),
+        ],
+    )
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiments()
+    monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
+    experiment("star", "A star of three brokers", steps)(star)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["reproduce", *arguments])
+
+
+def test_without_a_name_the_experiments_are_listed() -> None:
+    result = run()
+    assert result.exit_code == 0
+    assert "routing" in result.output and "A star of three brokers" in result.output
+    assert "4 s" in result.output  # about
+
+
+def test_claims_that_hold_end_with_exit_code_0(tmp_path: Path) -> None:
+    result = run("star", "--out", str(tmp_path / "out"), "--seed", "3")
+    assert result.exit_code == 0, result.output
+    assert "3 of 3 claims hold" in result.output
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *("report.md", "results.json", "timings.json", "star")
+    }
+    timings = json.loads((tmp_path / "out" / "timings.json").read_text())
+    assert set(timings["experiments"]["star"]["steps"]) == {"first", "second"}
+    assert timings["experiments"]["star"]["steps"]["first"]["handlings"] > 0
+
+
+def test_a_claim_that_does_not_hold_ends_with_exit_code_1(tmp_path: Path) -> None:
+    result = run("star", "--scale", "paper", "--out", str(tmp_path))
+    assert result.exit_code == 1
+    assert "2 of 3 claims hold" in result.output
+    rows = json.loads((tmp_path / "results.json").read_text())["claims"]
+    assert [row["holds"] for row in rows] == [True, True, False]
+    assert rows[2]["ours"] > 0
+
+
+def test_the_same_seed_gives_the_same_results_also_over_those_of_before(tmp_path: Path) -> None:
+    names = ("results.json", "report.md")
+    found = []
+    for seed, folder in ((3, "one"), (3, "two"), (3, "two"), (4, "two")):
+        reproduce(["star"], "quick", seed, tmp_path / folder)
+        found.append([(tmp_path / folder / name).read_bytes() for name in names])
+    assert found[0] == found[1] == found[2] != found[3]
+
+
+def test_progress_goes_up_to_all(tmp_path: Path) -> None:
+    told: list[tuple[float, str]] = []
+    reproduce(["star"], "quick", 1, tmp_path, lambda share, what: told.append((share, what)))
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert max(share for share, what in told if what == "star: first") == 0.25
+
+
+def test_mistakes_are_told_with_what_to_do(tmp_path: Path) -> None:
+    wrong = run("rooting", "--out", str(tmp_path))
+    assert wrong.exit_code == 2
+    assert "there is no experiment 'rooting'; there are routing, star" in wrong.output
+    (tmp_path / "file").write_text("")
+    assert "choose another place with --out" in run("star", "--out", str(tmp_path / "file")).output
+    with pytest.raises(InputError, match="at least one"):
+        reproduce([], "quick", 1, tmp_path)
+
+
+def test_a_step_that_was_not_announced_and_a_second_of_one_name_are_bugs(tmp_path: Path) -> None:
+    desk = Desk(experiments()["star"], "quick", 1, tmp_path)
+    with pytest.raises(BugError, match="no step 'third'"), desk.step("third"):
+        pass
+    with pytest.raises(BugError, match="two experiments called star"):
+        experiment("star", "again", steps)(star)
+
+
+def test_nothing_that_is_no_trace_is_removed_to_make_room(tmp_path: Path) -> None:
+    precious = tmp_path / "star" / "runs" / "first" / "notes.txt"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("mine")
+    reproduce(["star"], "quick", 1, tmp_path)
+    reproduce(["star"], "quick", 1, tmp_path)
+    assert precious.read_text() == "mine"

@@ -1,0 +1,45 @@
+"""What the log calls what a broker traces."""
+
+from __future__ import annotations
+
+from logging import DEBUG, INFO, WARNING
+from types import SimpleNamespace
+from typing import Any
+
+from runnel.broker.connections import EXPIRED
+from runnel.broker.effects import Trace
+from runnel.node.wording import Wording
+
+LINKS: Any = {
+    "alice": SimpleNamespace(is_client=True),
+    "B2": SimpleNamespace(is_client=False),
+    "inspector-1": SimpleNamespace(is_client=True),
+}
+
+
+def entries(peer: str, reason: str) -> list[tuple[str, int, Any]]:
+    wording = Wording()
+    up = Trace("link-up", {"peer": peer, "fresh": True})
+    lost = Trace("link-lost", {"peer": peer, "reason": reason})
+    return [wording.entry(up, LINKS), wording.entry(lost, {})]
+
+
+def test_a_client_that_says_farewell_has_left() -> None:
+    up, lost = entries("alice", "alice left: the client leaves")
+    assert up[:2] == ("link-up", INFO)
+    assert lost == ("client-left", INFO, {"peer": "alice", "reason": "the client leaves"})
+
+
+def test_one_that_does_not_is_lost() -> None:
+    assert entries("alice", EXPIRED)[1][:2] == ("link-lost", WARNING)
+    assert entries("B2", "B2 left: the broker leaves")[1][:2] == ("link-lost", INFO)
+
+
+def test_who_only_asks_is_not_worth_a_line() -> None:
+    levels = [level for _, level, _ in entries("inspector-1", "inspector-1 left: asked enough")]
+    assert levels == [DEBUG, DEBUG]
+
+
+def test_a_client_whose_name_was_taken_is_told_loudly() -> None:
+    displaced = Trace("client-displaced", {"peer": "alice"})
+    assert Wording().entry(displaced, LINKS) == ("client-displaced", WARNING, {"peer": "alice"})
