@@ -89,7 +89,7 @@ class OwnMatcher:
         return self._engine.match(publication.attributes)
 
 
-_NO_HOP = array("q", (-1,))
+_NOTHING = array("q", (-1,))
 
 
 class Tables:
@@ -130,8 +130,8 @@ class Tables:
         number = self._matcher.add(id, selection)
         row = self.prt[id] = Subscription(id, selection, raw, ttl, link, number)
         if (missing := number + 1 - len(self._hop_of)) > 0:
-            self._hop_of += _NO_HOP * missing
-            self._local.append(-1)
+            self._hop_of += _NOTHING * missing
+            self._local += _NOTHING * missing
         self._hop_of[number] = link.number
         self._subscriptions.add(id, selection)
         if link.is_client:
