@@ -75,18 +75,21 @@ def _publications(chunks: Sequence[Chunk]) -> dict[str, Any]:
 
 def _deliveries(chunks: Sequence[Chunk]) -> dict[str, Any]:
     frames = _frames(chunks)
-    # Which frame each row is about: the first as often as it was wanted, then the second …
-    counts = list(chain.from_iterable(chunk.counts for chunk in chunks))
-    about = pa.array(list(chain.from_iterable(map(repeat, range(len(counts)), counts))), pa.int64())
     flat = list(chain.from_iterable(chunk.wanted for chunk in chunks))
-    return {
-        "subscription": [subscription for subscription, _ in flat],
-        "client": [client for _, client in flat],
-        "advertisement": _numbers(frames, _ADVERTISEMENT).take(about),
-        "counter": _numbers(frames, _COUNTER).take(about),
-        "published_ns": _numbers(frames, _TIME).take(about),
-        "hops": _numbers(frames, _HOPS, pa.uint8()).take(about),
+    subscriptions, clients = zip(*flat, strict=True)
+    numbers = {
+        "advertisement": _numbers(frames, _ADVERTISEMENT),
+        "counter": _numbers(frames, _COUNTER),
+        "published_ns": _numbers(frames, _TIME),
+        "hops": _numbers(frames, _HOPS, pa.uint8()),
     }
+    if len(flat) != len(frames):  # some were wanted more than once
+        # Which frame each row is about: the first as often as it was wanted, then the second …
+        counts = list(chain.from_iterable(chunk.counts for chunk in chunks))
+        rows = chain.from_iterable(map(repeat, range(len(counts)), counts))
+        about = pa.array(list(rows), pa.int64())
+        numbers = {name: column.take(about) for name, column in numbers.items()}
+    return {"subscription": subscriptions, "client": clients, **numbers}
 
 
 def _frames(chunks: Sequence[Chunk]) -> pa.Array:
