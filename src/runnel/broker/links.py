@@ -405,9 +405,16 @@ class Link:
 
     def _acknowledge(self, lane: LaneQueue, count: int) -> None:
         sent = lane.unacknowledged
-        for _ in range(min(count - lane.acknowledged, len(sent))):
-            self.flying_bytes -= len(sent.popleft())
-            lane.acknowledged += 1
+        newly = min(count - lane.acknowledged, len(sent))
+        if newly <= 0:
+            return
+        lane.acknowledged += newly
+        if newly == len(sent):  # the usual case: the peer has everything
+            self.flying_bytes -= sum(map(len, sent))
+            sent.clear()
+        else:
+            for _ in range(newly):
+                self.flying_bytes -= len(sent.popleft())
 
     def has_been_silent(self, now: int) -> bool:
         """Nothing heard for three heartbeats: if it is connected, it is half-open."""
