@@ -84,7 +84,7 @@ def _brokers_table(network: Network, *, wide: bool) -> Table:
     for name, found in network.brokers.items():
         meter = found["meter"]
         waiting = sum(link["waiting_bytes"] + link["flying_bytes"] for link in found["links"])
-        lost = meter["dropped"] + meter["discarded"]  # for want of room, or with a peer that is gone
+        lost = meter["dropped"] + meter["discarded"]  # no room, or the peer is gone
         table.add_row(
             Text(name),
             *([Text(network.addresses[name].short, style="cyan")] if wide else []),

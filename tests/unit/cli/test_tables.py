@@ -27,7 +27,12 @@ def link(name: str, kind: str, up: bool = True) -> dict[str, Any]:
 
 
 def status(name: str, *links: dict[str, Any]) -> dict[str, Any]:
-    meter = {"publications_in": 1_234_567, "publications_out": 1_234_567, "dropped": 0, "discarded": 0}
+    meter = {
+        "publications_in": 1_234_567,
+        "publications_out": 1_234_567,
+        "dropped": 0,
+        "discarded": 0,
+    }
     counts = {"clients": 1, "advertisements": 2, "subscriptions": 3, "uptime_s": 5.0}
     told = {"name": name, "address": ADDRESS, "version": "0", "links": list(links)}
     return {**told, **counts, "meter": meter}
