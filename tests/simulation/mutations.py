@@ -182,8 +182,8 @@ def data_goes_before_monitoring(patch: Patch) -> None:
     def take(self: Link, now: int) -> list[bytes]:
         frames: list[bytes] = []
         if self.established:
-            self._fill(self.data, frames)
-            self._fill(self.monitor, frames)
+            self._take_lane(self.data, frames)
+            self._take_lane(self.monitor, frames)
             if self.ack_due:
                 self.ack_due = False
                 frames.append(self._ack())

@@ -6,6 +6,7 @@ a link that comes or goes means for routes is for `Broker` to say (`_link_is_fre
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ class Connection:
     link: Link | None = None
 
 
-class Connections:
+class Connections(ABC):
     """The connections and links of a broker."""
 
     def __init__(self, config: BrokerConfig, incarnation: int) -> None:
@@ -51,13 +52,13 @@ class Connections:
         self._effects: list[Effect] = []
         self._now = 0
 
+    @abstractmethod
     def _link_is_fresh(self, link: Link) -> None:
         """A link begins anew: its peer knows nothing yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _lose_routes(self, link: Link) -> None:
         """What came over a link holds no more."""
-        raise NotImplementedError
 
     # -- connections ----------------------------------------------------------------------------------
 

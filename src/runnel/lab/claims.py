@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from runnel.errors import InputError
 
@@ -79,58 +79,47 @@ def near(
     return Claim(claim, paper, ours, unit, tolerance, holds, source=source)
 
 
-def exactly(
-    claim: str,
-    ours: float,
-    expected: float,
-    *,
-    paper: float | str | None = None,
-    unit: str = "",
-    source: str = "",
-) -> Claim:
+class About(TypedDict, total=False):
+    """What a claim may say of itself: the paper's value, the unit, where it stands."""
+
+    paper: float | str | None
+    unit: str
+    source: str
+
+
+def _claim(claim: str, ours: float, tolerance: str, holds: bool, about: About) -> Claim:
+    paper, unit = about.get("paper"), about.get("unit", "")
+    return Claim(claim, paper, ours, unit, tolerance, holds, source=about.get("source", ""))
+
+
+def exactly(claim: str, ours: float, expected: float, **about: Unpack[About]) -> Claim:
     """Ours is the expected value itself; floats that differ in their last digits are the same.
 
     >>> exactly("lost", 0, 0).holds, exactly("lost", 1, 0).holds
     (True, False)
     """
     holds = _is_number(ours) and rounded(ours) == rounded(expected)
-    return Claim(claim, paper, ours, unit, f"= {rounded(expected):g}", holds, source=source)
+    return _claim(claim, ours, f"= {rounded(expected):g}", holds, about)
 
 
-def at_most(
-    claim: str,
-    ours: float,
-    bound: float,
-    *,
-    paper: float | str | None = None,
-    unit: str = "",
-    source: str = "",
-) -> Claim:
+def at_most(claim: str, ours: float, bound: float, **about: Unpack[About]) -> Claim:
     """Ours does not exceed a bound. Without a `paper`, the bound is our own.
 
     >>> at_most("overhead", 0.15, 0.2, unit="%").tolerance
     '≤ 0.2'
     """
     holds = _is_number(ours) and ours <= bound
-    return Claim(claim, paper, ours, unit, f"≤ {bound:g}", holds, source=source)
+    return _claim(claim, ours, f"≤ {bound:g}", holds, about)
 
 
-def at_least(
-    claim: str,
-    ours: float,
-    bound: float,
-    *,
-    paper: float | str | None = None,
-    unit: str = "",
-    source: str = "",
-) -> Claim:
+def at_least(claim: str, ours: float, bound: float, **about: Unpack[About]) -> Claim:
     """Ours reaches a bound.
 
     >>> at_least("reduction", 91.0, 80.0, paper=91.0, unit="%").holds
     True
     """
     holds = _is_number(ours) and ours >= bound
-    return Claim(claim, paper, ours, unit, f"≥ {bound:g}", holds, source=source)
+    return _claim(claim, ours, f"≥ {bound:g}", holds, about)
 
 
 def rounded(value: float) -> float:

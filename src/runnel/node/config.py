@@ -22,9 +22,9 @@ from msgspec import Meta, Struct, field
 
 from runnel.broker.config import BrokerConfig, client_link_config
 from runnel.broker.links import SECOND, LinkConfig
+from runnel.complaints import explain
 from runnel.errors import InputError
 from runnel.net.addresses import DEFAULT_PORT, Address, parse_address
-from runnel.node.complaints import explain
 from runnel.routing.tree import TreeConfig
 from runnel.wire.messages import NAME_CHARACTERS_MAX
 

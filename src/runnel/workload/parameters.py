@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct, inspect
 
+from runnel.complaints import allowed
 from runnel.errors import InputError
 
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
@@ -63,23 +64,6 @@ def _explain(problem: str, table: Mapping[str, Any], shape: type[Parameters]) ->
     if place is None:
         return f"these parameters cannot be read: {problem}"
     key = place["key"]
-    return f"{key}: must be {_allowed(types[key], table[key])}, got {table[key]!r}"
-
-
-def _allowed(info: inspect.Type, value: Any) -> str:
-    """What would be right: the kind if the kind is wrong, the limit if only that is."""
-    match info:
-        case inspect.LiteralType(values=values):
-            return f"one of {', '.join(map(str, values))}"
-        case inspect.BoolType():
-            return "true or false"
-        case inspect.StrType():
-            return "a text"
-        case inspect.IntType(ge=least, le=most) | inspect.FloatType(ge=least, le=most):
-            whole = isinstance(info, inspect.IntType)
-            right = int if whole else (int, float)
-            if isinstance(value, bool) or not isinstance(value, right):
-                return "a whole number" if whole else "a number"
-            return f"at least {least}" if least is not None and value < least else f"at most {most}"
-        case _:
-            return "a table"
+    is_text = isinstance(types[key], inspect.StrType)
+    wanted = "a text" if is_text else allowed(types[key], table[key])
+    return f"{key}: must be {wanted}, got {table[key]!r}"

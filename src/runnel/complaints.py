@@ -37,7 +37,7 @@ def explain(problem: str, tables: Mapping[str, Any], shape: type[msgspec.Struct]
         near = get_close_matches(named["field"], known, n=1)
         meant = f"did you mean {near[0]}? " if near else ""
         return f"{key}: there is no such key; {meant}known here: {', '.join(known)}"
-    return f"{'.'.join(path) or 'the file'}: must be {_allowed(info, value)}, got {_shown(value)}"
+    return f"{'.'.join(path) or 'the file'}: must be {allowed(info, value)}, got {_shown(value)}"
 
 
 def _step(info: inspect.Type, part: str, value: Any) -> tuple[inspect.Type, str]:
@@ -48,7 +48,7 @@ def _step(info: inspect.Type, part: str, value: Any) -> tuple[inspect.Type, str]
     return info.value_type, next(key for key, item in value.items() if not isinstance(item, str))
 
 
-def _allowed(info: inspect.Type, value: Any) -> str:
+def allowed(info: inspect.Type, value: Any) -> str:
     """What would be right: the kind if the kind is wrong, the limit if only that is."""
     match info:
         case inspect.LiteralType(values=values):
