@@ -23,11 +23,11 @@ import os
 import statistics
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from broker_processes import Broker, Role, chain, start_role
-from harness import Row, Target, finish, machine, print_table
+from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
 from runnel.matching import engine_note
 from runnel.net.loops import LOOP_NAME
 
@@ -82,7 +82,8 @@ def targets_of(row: Row) -> list[Target]:
 
 
 def run_case(case: Case) -> Row:
-    """Start everything, count slices, stop everything."""
+    """Start everything, count slices, stop everything; it says which case it is, for whoever waits."""
+    print(f"{case} ...", file=sys.stderr, flush=True)
     with ExitStack() as stack:
         brokers = stack.enter_context(chain(case.brokers, case.sample))
         taken, handed_back = os.pipe()
@@ -177,8 +178,7 @@ def traced_rows(quick: bool) -> list[Row]:
             case = Case("traced", sample=sample, slices=4)
             if quick:
                 case = case._replace(slice_count=2_000, slices=3)
-            with said(case):
-                found[sample].append(run_case(case))
+            found[sample].append(run_case(case))
     rates = {s: statistics.median(r["delivered_per_s"] for r in rows) for s, rows in found.items()}
     cpus = {
         s: statistics.median(r["broker_cpu_us_per_message"] for r in rows)
@@ -214,35 +214,6 @@ def extra_hop(rows: list[Row]) -> list[Row]:
     ]
 
 
-def judged(row: Row) -> Row:
-    """Say in the row what was asked of it, and whether it came out."""
-    targets = targets_of(row)
-    if not targets:
-        return row
-    return row | {
-        "targets": {t.figure: t.bound for t in targets},
-        "met": all(t.met(row) for t in targets),
-    }
-
-
-def print_report(rows: list[Row]) -> None:
-    """One table, what was asked beside it."""
-    for row in rows:
-        if "met" in row:
-            row["asked"] = ", ".join(f"{bound:,}" for bound in row["targets"].values())
-            row[""] = "met" if row["met"] else "MISSED"
-    print_table("broker", COLUMNS, rows)
-    for row in rows:
-        row.pop("asked", None), row.pop("", None)
-
-
-@contextmanager
-def said(case: Case) -> Iterator[None]:
-    """Progress, for whoever waits."""
-    print(f"{case} ...", file=sys.stderr, flush=True)
-    yield
-
-
 def main() -> None:
     """Measure every case, print the table, then the JSON line."""
     parser = argparse.ArgumentParser(description="Measure real brokers.")
@@ -258,16 +229,14 @@ def main() -> None:
             continue
         if arguments.quick:
             case = case._replace(slice_count=max(400, case.slice_count // 20), slices=3)
-        with said(case):
-            rows.append(run_case(case))
+        rows.append(run_case(case))
     rows += extra_hop(rows)
     if not arguments.only or "traced" in arguments.only:
         rows += traced_rows(arguments.quick)
     if not arguments.quick:
-        rows = [judged(row) for row in rows]
-    print_report(rows)
-    print(f"machine: {about}")
-    finish("broker", rows, about | {"load_average_after": machine()["load_average"]})
+        rows = [judged(row, targets_of(row)) for row in rows]
+    print_table("broker", COLUMNS, with_verdicts(rows))
+    finish("broker", rows, about)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from typing import Any
 
 from core_door import door_rows, part_rows
 from core_world import build_rows, handling_rows, memory_rows
-from harness import Row, Target, finish, machine, print_table
+from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
 from runnel.matching import engine_note, make_engine
 
 CASES: dict[str, list[list[Any]]] = {
@@ -50,18 +50,18 @@ COLUMNS = {
 }
 
 
-def target_of(row: Row) -> Target | None:
+def targets_of(row: Row) -> list[Target]:
     """What is asked of a row."""
     match row:
         case {"figure": "door", "engine": "compiled", "chunk": 100, "clients": 1}:
-            return Target("us_per_publication", 4, at_most=True)
+            return [Target("us_per_publication", 4, at_most=True)]
         case {"figure": "handlings"}:
-            return Target("handlings_per_s", 80_000)
+            return [Target("handlings_per_s", 80_000)]
         case {"figure": "memory"}:
-            return Target("memory_gib", 4, at_most=True)
+            return [Target("memory_gib", 4, at_most=True)]
         case {"figure": "build"}:
-            return Target("build_s", 60, at_most=True)
-    return None
+            return [Target("build_s", 60, at_most=True)]
+    return []
 
 
 def measure_case(figure: str, arguments: list[Any], quick: bool) -> list[Row]:
@@ -88,29 +88,12 @@ def in_child(figure: str, arguments: list[Any], quick: bool) -> list[Row]:
     return rows
 
 
-def judged(row: Row) -> Row:
-    """Say in the row what was asked of it, and whether it came out."""
-    target = target_of(row)
-    if target is None:
-        return row
-    return row | {"target": target.bound, "met": target.met(row)}
-
-
 def print_report(rows: list[Row]) -> None:
     """One table per figure, the target beside what it is asked of."""
     for figure, columns in COLUMNS.items():
         found = [row for row in rows if row["figure"] == figure]
         if found:
-            asked = [
-                row
-                | (
-                    {"asked": f"{row['target']:,}", "": "met" if row["met"] else "MISSED"}
-                    if "met" in row
-                    else {}
-                )
-                for row in found
-            ]
-            print_table(f"core: {figure}", [*columns, "asked", ""], asked)
+            print_table(f"core: {figure}", [*columns, "asked", ""], with_verdicts(found))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -139,10 +122,9 @@ def main() -> None:
                 continue
             print(f"{figure} {parameters} ...", file=sys.stderr, flush=True)
             found = in_child(figure, parameters, arguments.quick)
-            rows += found if arguments.quick else [judged(row) for row in found]
+            rows += found if arguments.quick else [judged(row, targets_of(row)) for row in found]
     print_report(rows)
-    print(f"machine: {about}")
-    finish("core", rows, about | {"load_average_after": machine()["load_average"]})
+    finish("core", rows, about)
 
 
 if __name__ == "__main__":

@@ -110,9 +110,33 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Row]) -> None
     console.print(table)
 
 
+def judged(row: Row, targets: Sequence[Target]) -> Row:
+    """Say in the row what was asked of it, and whether it came out."""
+    if not targets:
+        return row
+    return row | {
+        "targets": {target.figure: target.bound for target in targets},
+        "met": all(target.met(row) for target in targets),
+    }
+
+
+def with_verdicts(rows: Sequence[Row]) -> list[Row]:
+    """The rows as people read them: what was asked, and the verdict, in the columns "asked" and "" """
+    return [
+        row
+        | {
+            "asked": ", ".join(f"{bound:,}" for bound in row.get("targets", {}).values()),
+            "": {True: "met", False: "MISSED"}.get(row.get("met"), ""),  # type: ignore[call-overload]
+        }
+        for row in rows
+    ]
+
+
 def finish(bench: str, rows: Sequence[Row], about: Row) -> None:
-    """Print the last line: everything, for programs."""
-    print(json.dumps({"bench": bench, "rows": list(rows), "machine": about}))
+    """Say what it was measured on, then print the last line: everything, for programs."""
+    print(f"machine: {about}")
+    after = about | {"load_average_after": machine()["load_average"]}
+    print(json.dumps({"bench": bench, "rows": list(rows), "machine": after}))
 
 
 def _cell(value: object) -> str:

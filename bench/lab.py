@@ -23,9 +23,9 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from harness import Row, Target, finish, machine, print_table
+from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
 from runnel.lab.run import run_scenario
 from runnel.lab.scenario import Named, Scenario, Time, TraceOf, named_scenario
 from runnel.matching import engine_note
@@ -95,17 +95,6 @@ def run_case(case: Case, quick: bool) -> Row:
     }
 
 
-def judged(row: Row) -> Row:
-    """Say in the row what was asked of it, and whether it came out."""
-    targets = targets_of(row)
-    if not targets:
-        return row
-    return row | {
-        "targets": {t.figure: t.bound for t in targets},
-        "met": all(t.met(row) for t in targets),
-    }
-
-
 def repeated(case: Case, quick: bool) -> Row:
     """Run a case as often as it says; the one in the middle, and how far they lie apart."""
     rows = [in_a_process(case, quick) for _ in range(1 if quick else case.repeats)]
@@ -122,16 +111,6 @@ def in_a_process(case: Case, quick: bool) -> Row:
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     row: Row = json.loads(done.stdout.splitlines()[-1])
     return row
-
-
-def print_report(rows: list[Row]) -> None:
-    """One table, what was asked beside it."""
-    shown: list[dict[str, Any]] = []
-    for row in rows:
-        asked = ", ".join(f"{bound:,}" for bound in row.get("targets", {}).values())
-        verdict = {True: "met", False: "MISSED"}.get(row.get("met"), "")
-        shown.append(row | {"asked": asked, "": verdict})
-    print_table("lab", COLUMNS, shown)
 
 
 def main() -> None:
@@ -151,10 +130,9 @@ def main() -> None:
             print(f"{case} ...", file=sys.stderr, flush=True)
             rows.append(repeated(case, arguments.quick))
     if not arguments.quick:
-        rows = [judged(row) for row in rows]
-    print_report(rows)
-    print(f"machine: {about}")
-    finish("lab", rows, about | {"load_average_after": machine()["load_average"]})
+        rows = [judged(row, targets_of(row)) for row in rows]
+    print_table("lab", COLUMNS, with_verdicts(rows))
+    finish("lab", rows, about)
 
 
 if __name__ == "__main__":

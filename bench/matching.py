@@ -316,8 +316,7 @@ def main() -> None:
     print_report(rows)
     sources = sorted({f"{row['workload']}: {row['source']}" for row in rows})
     print("data: " + "; ".join(sources))
-    print(f"machine: {about}")
-    finish("matching", rows, about | {"load_average_after": machine()["load_average"]})
+    finish("matching", rows, about)
 
 
 if __name__ == "__main__":

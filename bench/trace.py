@@ -262,7 +262,7 @@ def main() -> None:
                 row |= {"target": target.bound, "met": met, "": "met" if met else "MISSED"}
         print_table(f"trace: {figure}", [*COLUMNS[figure], "target", ""], found)
         rows += [{name: value for name, value in row.items() if name} for row in found]
-    finish("trace", rows, about | {"load_average_after": machine()["load_average"]})
+    finish("trace", rows, about)
 
 
 if __name__ == "__main__":
