@@ -15,7 +15,8 @@ from harness import Row, measure, rss_bytes
 from runnel.broker.broker import Broker
 from runnel.broker.config import BrokerConfig
 from runnel.broker.ids import IdSource
-from runnel.client.session import Session, SessionConfig
+from runnel.client.config import SessionConfig
+from runnel.client.session import Session
 from runnel.language import Filter, Op, Predicate, Selection
 from runnel.routing.tree import TreeConfig, TreeRouting
 from runnel.sim.world import Host, World

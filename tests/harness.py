@@ -21,8 +21,9 @@ from runnel.broker.ids import IdSource
 from runnel.broker.invariants import check_broker
 from runnel.broker.module import Module
 from runnel.broker.tables import OwnMatcher
+from runnel.client.config import SessionConfig
 from runnel.client.effects import Deliver, SessionEffect
-from runnel.client.session import Session, SessionConfig
+from runnel.client.session import Session
 from runnel.language import parse
 from runnel.matching import make_engine
 from runnel.routing.tree import TreeConfig, TreeRouting

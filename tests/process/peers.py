@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from runnel.broker.ids import IdSource
 from runnel.broker.links import LinkConfig
+from runnel.client.config import SessionConfig
 from runnel.client.effects import (
     Confirmed,
     Deliver,
@@ -20,7 +21,7 @@ from runnel.client.effects import (
     Ready,
     Unconfirmed,
 )
-from runnel.client.session import Session, SessionConfig
+from runnel.client.session import Session
 from runnel.language import parse
 from runnel.net.addresses import parse_address
 from runnel.net.driver import Driver

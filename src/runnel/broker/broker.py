@@ -74,6 +74,7 @@ class Broker(Connections):
         self._over = False
         self._clock = clock
         self._modules = {module.name: module for module in modules}
+        self._markers = [m for m in self._modules.values() if m.marks_publications]
         self._watchers = [m for m in self._modules.values() if m.watches_publications]
         self._table_watchers = [m for m in self._modules.values() if m.watches_tables]
         if self._table_watchers:
@@ -274,6 +275,8 @@ class Broker(Connections):
         next_hops = self.strategy.next_hops
         began = clock() if clock is not None else 0
         outs: dict[int, list[bytes]] = {}
+        if self._markers and link.is_client:
+            self._mark(link, run)
         is_watched = bool(self._watchers) or self.story is not None
         all_hops: list[list[int]] = []
         link.data.received += len(run)
@@ -311,6 +314,8 @@ class Broker(Connections):
         meter, clock, by_number, now = self.meter, self._clock, self._by_number, self._now
         effects, credit_max, is_free = self._effects, self.config.credit_max, not self._congested
         began = clock() if clock is not None else 0
+        if self._markers and link.is_client:
+            self._mark(link, [publication])
         link.data.received += 1
         link.publications_in += 1
         hops = self.strategy.next_hops(link, publication)
@@ -344,6 +349,10 @@ class Broker(Connections):
         elif self._watchers:
             for module in self._watchers:
                 module.routed(self, link, [publication], [hops], now)
+
+    def _mark(self, link: Link, run: list[Publication]) -> None:
+        for module in self._markers:
+            module.entering(self, link, run, self._now)
 
     def _tell(self, link: Link, run: list[Publication], all_hops: list[list[int]]) -> None:
         """Let the story and the modules that watch know of publications."""

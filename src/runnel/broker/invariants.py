@@ -20,6 +20,10 @@ def check_broker(broker: Broker) -> None:
     known = set(broker.links.values())
     for id, advertisement in broker.tables.srt.items():
         _demand(advertisement.link in known, f"advertisement {id} came over a link that is gone")
+    for id, leaving in broker.tables.leaving.items():
+        _demand(leaving.link in known, f"advertisement {id} leaves a link that is gone")
+        told_by = leaving.told_by
+        _demand(told_by is None or told_by in known, f"advertisement {id} was turned by nobody")
     for id, subscription in broker.tables.prt.items():
         _demand(subscription.link in known, f"subscription {id} came over a link that is gone")
     for token, pending in broker.barriers.pending.items():

@@ -52,6 +52,7 @@ class Module:
 
     name: str
     messages: tuple[type[Message], ...] = ()  # the messages it takes
+    marks_publications: bool = False  # whether `entering` is to be called
     watches_publications: bool = False  # whether `routed` is to be called
     watches_tables: bool = False  # whether `subscribed`, `advertised` and their opposites are
 
@@ -63,6 +64,9 @@ class Module:
 
     def timer(self, context: Context, timer: str, now: int) -> None:
         """One of its timers went off."""
+
+    def entering(self, context: Context, link: Link, run: list[Publication], now: int) -> None:
+        """Publications came from a client and are to be routed: the time to `mark` them."""
 
     def routed(
         self,
@@ -85,6 +89,9 @@ class Module:
 
     def unadvertised(self, context: Context, link: Link, row: Advertisement, now: int) -> None:
         """An advertisement left the SRT."""
+
+    def turned(self, context: Context, link: Link, row: Advertisement, now: int) -> None:
+        """A publisher has migrated: `link` leads to it now, `tables.leaving` says where it was."""
 
     def link_up(self, context: Context, link: Link, now: int) -> None:
         """A link starts fresh."""

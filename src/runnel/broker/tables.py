@@ -4,8 +4,11 @@ As in the papers: the *subscription routing table* says from which hop each adve
 subscriptions must go), the *publication routing table* from which hop each subscription came (that is where
 publications must go). A hop is a link, to a neighbour broker or to a client alike.
 
-Only `add_…` and `remove_…` change them, so the indexes beside the tables are always in step, and whoever wants
-to know of changes (`on_change`) hears of all of them.
+While a publisher migrates (placement/migration.py) its advertisement has two directions: the one it is in from now
+on, and the one that it leaves, in which there is still something under way; even if it is withdrawn meanwhile.
+
+Only `add_…`, `remove_…`, `turn_…` and `settle…` change them, so the indexes beside the tables are always in step,
+and whoever wants to know of changes (`on_change`) hears of all of them.
 """
 
 from __future__ import annotations
@@ -33,6 +36,22 @@ class Advertisement:
     publisher: str
     ttl: int
     link: Link
+    epoch: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Leaving:
+    """An advertisement that has left a direction (`link`) in which there is still something under way.
+
+    `told_by` is the direction in which it went, and in which somebody waits to hear that nothing is any more. If it
+    is `withdrawn` meanwhile, neighbours hear of that then: or what is under way would find no route.
+    """
+
+    row: Advertisement
+    link: Link
+    epoch: int
+    told_by: Link | None
+    withdrawn: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +117,7 @@ class Tables:
     def __init__(self, matcher: Matcher) -> None:
         self.srt: dict[int, Advertisement] = {}
         self.prt: dict[int, Subscription] = {}
+        self.leaving: dict[int, Leaving] = {}
         self._matcher = matcher
         self._match = matcher.match
         self._hop_of = array("q")  # subscription number → link number, -1 for none
@@ -110,18 +130,41 @@ class Tables:
     def add_advertisement(self, row: Advertisement) -> None:
         """A publisher is to be found in this direction."""
         self.srt[row.id] = row
-        self._advertised.setdefault(row.link.number, Intersecting()).add(row.id, row.selection)
+        self._index(row)
         self._changed("advertised", row)
 
     def remove_advertisement(self, id: int) -> Advertisement:
         """It is not any more."""
         row = self.srt.pop(id)
-        advertised = self._advertised[row.link.number]
-        advertised.remove(id)
-        if not len(advertised):
-            del self._advertised[row.link.number]
+        leaving = self.leaving.get(id)
+        if leaving is None or leaving.link is not row.link:
+            self._remove_from(row.link, id)
         self._changed("unadvertised", row)
         return row
+
+    def turn_advertisement(self, id: int, link: Link, epoch: int, ttl: int) -> Advertisement:
+        """A publisher has migrated: it is to be found in another direction; until that is settled, in both."""
+        row = self.srt[id]
+        self.leaving[id] = Leaving(row, row.link, epoch, link)
+        row.link, row.epoch, row.ttl = link, epoch, ttl
+        self._index(row)
+        self._changed("turned", row)
+        return row
+
+    def settle(self, id: int) -> None:
+        """Nothing is under way any more in the direction that it has left."""
+        leaving, row = self.leaving.pop(id), self.srt.get(id)
+        if row is None or row.link is not leaving.link:
+            self._remove_from(leaving.link, id)
+
+    def _index(self, row: Advertisement) -> None:
+        self._advertised.setdefault(row.link.number, Intersecting()).add(row.id, row.selection)
+
+    def _remove_from(self, link: Link, id: int) -> None:
+        advertised = self._advertised[link.number]
+        advertised.remove(id)
+        if not len(advertised):
+            del self._advertised[link.number]
 
     def add_subscription(
         self, id: int, selection: Selection, raw: msgspec.Raw, ttl: int, link: Link

@@ -31,17 +31,17 @@ from types import TracebackType
 from typing import Any
 
 from runnel.broker.ids import COUNTER_BITS, PREFIX_MAX, IdSource
+from runnel.client.config import SessionConfig
 from runnel.client.live import Live
 from runnel.client.move import Move
 from runnel.client.publisher import Publisher
 from runnel.client.redial import Rounds
-from runnel.client.session import Session, SessionConfig
+from runnel.client.roaming import Roaming
+from runnel.client.session import Session
 from runnel.client.subscription import Subscription
 from runnel.errors import ClientClosed, ConnectionFailed, InputError, PublicationInDoubt
 from runnel.language import Selection, parse
-from runnel.net.addresses import parse_address
-from runnel.net.dialling import AnyDialler
-from runnel.net.memory import SCHEME as MEMORY
+from runnel.net.dialling import AnyDialler, normal_address
 
 NAME_CHARACTERS_MAX = 255
 HURRY_S = 1.0  # how long a client that is left because of an error tries to get its publications confirmed
@@ -70,6 +70,7 @@ def connect(
     close_timeout: float = 5.0,
     on_missed: OnMissed | None = None,
     on_gap: OnGap | None = None,
+    follows: bool = True,
 ) -> Client:
     """Connect to a broker: `async with connect(url) as client`, or `client = await connect(url)`.
 
@@ -86,6 +87,8 @@ def connect(
     on_gap              called when the link had to start anew, because the broker was lost or was out of reach for
                         longer than it keeps links (10 s, unless it is configured otherwise): subscriptions are set up
                         again, but what was published meanwhile has not arrived, and nobody knows how much it was
+    follows             whether the network may move this client's publishers to brokers where they cause less work or
+                        delay; nothing is lost by that, and the client itself stays where it is
 
     When the connection breaks, the client dials the same broker, then the others; after each round it pauses, from
     0.1 s to 10 s, and it never gives up. Meanwhile calls that need a broker wait.
@@ -104,16 +107,8 @@ def connect(
         close_timeout=close_timeout,
         on_missed=on_missed,
         on_gap=on_gap,
+        follows=follows,
     )
-
-
-def normal_address(url: str) -> str:
-    """One spelling for each address, or InputError.
-
-    >>> normal_address("localhost")
-    'runnel://localhost:7001'
-    """
-    return url if url.startswith(f"{MEMORY}://") else str(parse_address(url))
 
 
 def _checked_name(name: str | None) -> str:
@@ -139,6 +134,7 @@ class Client:
         close_timeout: float,
         on_missed: OnMissed | None,
         on_gap: OnGap | None,
+        follows: bool,
     ) -> None:
         self.name = name
         self._addresses = addresses
@@ -147,6 +143,7 @@ class Client:
         self._close_timeout = close_timeout
         self._on_missed = on_missed
         self._on_gap = on_gap
+        self._follows = follows
         self._opened = False  # was up once
         self._live_or_none: Live | None = None
 
@@ -173,24 +170,19 @@ class Client:
     async def _open(self) -> Client:
         if self._live_or_none is not None:
             raise InputError("a client is opened once: connect another one")
-        random = SystemRandom()
-        draw = partial(random.randrange, 1, PREFIX_MAX)
-        session = Session(
-            SessionConfig(self.name),
-            random.randrange(1, 1 << 63 - COUNTER_BITS),
-            IdSource(draw(), draw),
+        live = self._new_live(self.name, self._addresses)
+        live.roaming = Roaming(
+            live, lambda name, to: self._new_live(name, [to], live), self._follows
         )
-        rounds = Rounds(self._addresses, Random(random.getrandbits(64)))
-        live = Live(session, AnyDialler(), rounds, self._backlog_bytes_max)
         live.on_missed, live.on_gap = self._on_missed, self._on_gap
         self._live_or_none = live
         try:
-            session.connect(self._addresses[0], monotonic_ns())
+            live.session.connect(self._addresses[0], monotonic_ns())
             live.flush_soon()
             async with asyncio.timeout(self._timeout):
                 await live.wait_up()
         except TimeoutError:
-            reasons = dict(rounds.reasons)
+            reasons = dict(live.driver.rounds.reasons)
             await live.close()
             raise self._connection_failed(reasons) from None
         except BaseException:
@@ -198,6 +190,14 @@ class Client:
             raise
         self._opened = True
         return self
+
+    def _new_live(self, name: str, addresses: Sequence[str], main: Live | None = None) -> Live:
+        random = SystemRandom()
+        draw = partial(random.randrange, 1, PREFIX_MAX)
+        incarnation = random.randrange(1, 1 << 63 - COUNTER_BITS)
+        session = Session(SessionConfig(name), incarnation, IdSource(draw(), draw))
+        rounds = Rounds(addresses, Random(random.getrandbits(64)))
+        return Live(session, AnyDialler(), rounds, self._backlog_bytes_max, main)
 
     def _connection_failed(self, reasons: dict[str, str]) -> ConnectionFailed:
         lines = "".join(

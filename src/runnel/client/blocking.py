@@ -43,6 +43,7 @@ def connect(
     close_timeout: float = 5.0,
     on_missed: aio.OnMissed | None = None,
     on_gap: aio.OnGap | None = None,
+    follows: bool = True,
 ) -> Client:
     """Connect to a broker and return when it has answered: `with connect(url) as client`.
 
@@ -57,6 +58,7 @@ def connect(
         close_timeout=close_timeout,
         on_missed=on_missed,
         on_gap=on_gap,
+        follows=follows,
     )
     thread = LoopThread(client.name)
     try:
@@ -400,6 +402,20 @@ class Publisher:
     def ready(self, timeout: float | None = None) -> None:
         """Return when every broker knows the advertisement, and subscriptions that it meets are on their way here."""
         self._thread.call(self._publisher.ready(), timeout)
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker that it publishes at; it may be another than the client's."""
+        return self._publisher.broker
+
+    @property
+    def address(self) -> str:
+        """Where that broker was reached."""
+        return self._publisher.address
+
+    def migrate_to(self, url: str, *, timeout: float = 30.0) -> None:
+        """Publish at another broker from now on, with nothing lost; raises as `runnel.Publisher.migrate_to` does."""
+        self._thread.call(self._publisher.migrate_to(url, timeout=timeout))
 
     def withdraw(self, timeout: float | None = None) -> None:
         """Publish nothing more. Flushes first, and raises as `flush` does, but is withdrawn in any case."""

@@ -74,6 +74,24 @@ class MoveGivenUp(Struct, frozen=True, gc=False):
     broker: str
 
 
+class Migrated(Struct, frozen=True, gc=False):
+    """Nothing of a publisher that was adopted is under way any more from where it was: it may go on here.
+
+    `broken`: or nobody can say whether there is: it had better go back.
+    """
+
+    id: int
+    broken: bool = False
+
+
+class RelocateAsked(Struct, frozen=True, gc=False):
+    """The broker thinks that a publisher of ours would be better off at another."""
+
+    id: int
+    broker: str
+    address: str
+
+
 SessionEffect = (
     Effect
     | Deliver
@@ -86,4 +104,6 @@ SessionEffect = (
     | Dismissed
     | Moved
     | MoveGivenUp
+    | Migrated
+    | RelocateAsked
 )

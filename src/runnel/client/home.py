@@ -21,6 +21,10 @@ class Advertised:
     def __init__(self, name: str, selection: Selection) -> None:
         self.name = name
         self.selection = selection
+        self.epoch = 0  # how often it has migrated
+        self.paused = False  # nothing is published: it is on its way to another broker,
+        self.returning = False  # or on its way back
+        self.asks = 0  # how often readiness was asked for meanwhile, or had been before
         # An engine answers many times faster than `Selection.matches`, and it is asked for every publication.
         self._engine = make_engine()
         self._engine.add(0, selection)
@@ -29,6 +33,24 @@ class Advertised:
     def allows(self, attributes: Attributes) -> bool:
         """Whether an event may be published under it."""
         return len(self._match(attributes)) > 0
+
+
+JOINED, DRY = -1, -2
+"""What barriers are for: a move's two; a positive number is an id to be told ready; for others see `return_of`."""
+
+
+def return_of(id: int) -> int:
+    """What a barrier is for that tells when a publisher that is back from a migration may go on.
+
+    >>> is_return(return_of(7)), return_of(return_of(7)), is_return(JOINED), is_return(DRY), is_return(7)
+    (True, 7, False, False, False)
+    """
+    return DRY - 1 - id
+
+
+def is_return(what: int) -> bool:
+    """Whether a barrier is for that."""
+    return what < DRY
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +82,7 @@ class Home:
 
     def forget_fences(self) -> None:
         """The fences under way for a move are of no use any more."""
-        self.waits = self.asked_ready
+        self.waits = {t: what for t, what in self.waits.items() if what > 0 or is_return(what)}
 
     def forget_run(self) -> int:
         """A new run of the link: nothing of the old one counts. The publications left in doubt."""

@@ -29,6 +29,7 @@ from runnel.client.effects import (
 )
 from runnel.client.publisher import Publisher
 from runnel.client.redial import ClientDriver, Rounds
+from runnel.client.roaming import Roaming
 from runnel.client.session import Session
 from runnel.client.subscription import DECODED_BYTES, Backlog, Subscription
 from runnel.errors import BugError, ClientClosed, ConnectionFailed, InputError, MoveFailed
@@ -55,7 +56,13 @@ class Live:
     """A session and its driver; see the top of the file."""
 
     def __init__(
-        self, session: Session, dialler: Dialler, rounds: Rounds, backlog_bytes_max: int
+        self,
+        session: Session,
+        dialler: Dialler,
+        rounds: Rounds,
+        backlog_bytes_max: int,
+        main: Live
+        | None = None,  # for a publisher that roams: the client's own, with which much is shared
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.session = session
@@ -65,18 +72,21 @@ class Live:
         self.gaps = 0
         self.on_missed: Callable[[int], object] | None = None
         self.on_gap: Callable[[], object] | None = None
+        self.on_effect: Callable[[Live, Any], None] | None = None
+        self.on_after: Callable[[], None] | None = None
+        self.roaming: Roaming  # of the client
         self._was_up = False
         self.over: Exception | None = None
         self._credit_waiters: list[tuple[int, asyncio.Future[None]]] = []  # a heap, by ticket
         self._last_ticket = 0
         self._woken = 0
         self.subscriptions: dict[int, Subscription] = {}
-        self.publishers: dict[int, Publisher] = {}
+        self.publishers: dict[int, Publisher] = {} if main is None else main.publishers
         self._runs: deque[Run] = deque()
         self._flush_due = False
-        self._waiting: set[asyncio.Future[Any]] = set()
+        self._waiting: set[asyncio.Future[Any]] = set() if main is None else main._waiting
         self._up: list[asyncio.Future[None]] = []
-        self._ready: dict[int, deque[asyncio.Future[None]]] = {}
+        self._ready: dict[int, deque[asyncio.Future[None]]] = {} if main is None else main._ready
         self._move: asyncio.Future[None] | None = None
         self._tellers: dict[type, Callable[[Any], None]] = {
             Confirmed: lambda effect: self._settle(effect.count, certain=True),
@@ -120,6 +130,7 @@ class Live:
         del self.publishers[id]
         self.session.unadvertise(id)
         self._forget_ready(id)
+        self.roaming.retire(self)
         self.flush_soon()
 
     def sent(self, publisher: Publisher) -> None:
@@ -197,11 +208,11 @@ class Live:
         with self.backlog:
             await self.outcome(future)
 
-    async def wait_credit(self) -> None:
-        """Until something may be published, in order of arrival."""
+    async def wait_credit(self, here: Callable[[], bool]) -> None:
+        """Until something may be published, in order of arrival; or the publisher that waits is not `here` any more."""
         self._last_ticket += 1
         ticket = self._last_ticket
-        while self._credit_waiters or self._woken or not self.session.credit:
+        while here() and (self._credit_waiters or self._woken or not self.session.credit):
             future: asyncio.Future[None] = self.loop.create_future()
             # With the same ticket again if somebody was quicker: it keeps its place.
             heappush(self._credit_waiters, (ticket, future))
@@ -215,7 +226,16 @@ class Live:
             self._woken -= 1
             if self.session.credit:
                 break
-        self.check()
+        if here():
+            self.check()
+
+    def wake_all(self) -> None:
+        """Let all who wait for credit look whether they still do."""
+        waiting, self._credit_waiters = self._credit_waiters, []
+        for _, future in waiting:
+            if not future.done():
+                future.set_result(None)
+                self._woken += 1
 
     async def settled(self) -> None:
         """Until everything that was published so far is confirmed, or in doubt."""
@@ -224,6 +244,7 @@ class Live:
 
     async def move_to(self, address: str, timeout_s: float) -> None:
         """Until the session lives at another broker."""
+        await self.roaming.settled()
         session, home = self.session, None
         while (
             not self.is_up or session.home is not home
@@ -263,9 +284,13 @@ class Live:
         teller = self._tellers.get(type(effect))
         if teller is not None:
             teller(effect)
+        elif self.on_effect is not None:
+            self.on_effect(self, effect)
 
     def after(self) -> None:
         """Wake those who may publish now."""
+        if self.on_after is not None:
+            self.on_after()
         waiters = self._credit_waiters
         while waiters and self._woken < self.session.credit:
             _, future = heappop(waiters)
@@ -370,9 +395,18 @@ class Live:
             if not future.done():
                 future.set_exception(reason)
 
+    def retire(self) -> None:
+        """Leave, since nobody publishes here any more; what is shared with the client lives on."""
+        self.over = ClientClosed("nobody publishes here any more")
+        self.session.close()
+        self.driver.flush()
+        self.driver.stop()
+
     async def close(self) -> None:
         """Say farewell and leave nothing behind. What is not confirmed by now is in doubt."""
         if self.over is None:
+            if self.roaming.is_of(self):
+                await self.roaming.close()
             self.session.close()
             self.driver.flush()
             self.end(ClientClosed("the client was closed: connect another one"))

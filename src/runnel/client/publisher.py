@@ -6,9 +6,9 @@ but for those that somebody waits for.
 
 from __future__ import annotations
 
-from asyncio import CancelledError
+from asyncio import CancelledError, shield
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import time_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runnel.client.events import Event
 from runnel.errors import InputError, NoCredit, PublicationInDoubt
 from runnel.language import Attributes, Selection
+from runnel.net.dialling import normal_address
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -45,9 +46,15 @@ class Publisher:
         self.in_doubt = 0
         """How many of them may or may not have arrived."""
 
-        self._id = id
-        self._live = live
-        self._publish = live.session.publish
+        self.migrations = 0
+        """How many times it has gone to another broker."""
+
+        self.pause_s = 0.0
+        """For how long nothing could be published when it last did, in seconds."""
+
+        self.id = id
+        self.live = live
+        self._resumed: Future[None] | None = None  # while it migrates
         self._settled = 0  # confirmed, or in doubt
         self._untold = 0  # in doubt, and nobody was told
         self._waiters: deque[Waiter] = deque()
@@ -60,8 +67,32 @@ class Publisher:
 
     @property
     def credit(self) -> int:
-        """How many may be published now without waiting; all publishers of the client share it."""
-        return 0 if self._over is not None else self._live.session.credit
+        """How many may be published now without waiting; all publishers of the client at one broker share it."""
+        if self._over is not None or self._resumed is not None:
+            return 0
+        return self._live.session.credit
+
+    @property
+    def broker(self) -> str:
+        """The name of the broker that it publishes at; it may be another than the client's."""
+        home = self._live.session.home
+        return home.name if home is not None else ""
+
+    @property
+    def address(self) -> str:
+        """Where that broker was reached."""
+        home = self._live.session.home
+        return home.broker if home is not None else ""
+
+    @property
+    def live(self) -> Live:
+        """The session that it publishes with."""
+        return self._live
+
+    @live.setter
+    def live(self, live: Live) -> None:
+        self._live = live
+        self._publish = live.session.publish
 
     def __repr__(self) -> str:
         return f"<Publisher {self.name}: {self.selection}, {self.published} published, {self.confirmed} confirmed>"
@@ -77,10 +108,10 @@ class Publisher:
         advertisement, or is no event, raises InputError and is not published. If the call is cancelled,
         the publication was made or not; what was made is counted in `published`.
         """
-        live = self._live
-        if not live.may_publish:
-            await live.wait_credit()
+        if self._resumed is not None or not self._live.may_publish:
+            await self._wait_turn()
         event = self.publish_nowait(attributes, payload)
+        live = self._live
         future = live.loop.create_future()
         self._waiters.append(Waiter(self.published, future, False))
         try:
@@ -99,11 +130,11 @@ class Publisher:
         """
         live = self._live
         try:
-            publication = self._publish(self._id, attributes, payload, time_ns())
+            publication = self._publish(self.id, attributes, payload, time_ns())
         except (InputError, KeyError):
             if self._over is not None:
                 raise self._over from None
-            if not live.session.credit:
+            if not self.credit:
                 raise NoCredit(
                     "the broker takes no more at the moment: await wait_credit(), or use publish()"
                 ) from None
@@ -126,11 +157,11 @@ class Publisher:
 
     async def publish_batch(self, events: Iterable[Attributes | tuple[Attributes, bytes]]) -> int:
         """As `publish_all`, but return as soon as all are published, without knowing that the broker has them."""
-        live, count = self._live, 0
+        count = 0
         for event in events:
             attributes, payload = event if isinstance(event, tuple) else (event, b"")
-            if not live.may_publish:
-                await live.wait_credit()
+            if self._resumed is not None or not self._live.may_publish:
+                await self._wait_turn()
             self.publish_nowait(attributes, payload)
             count += 1
         return count
@@ -139,7 +170,26 @@ class Publisher:
         """Return when at least one may be published without waiting. In the order in which it was called."""
         if self._over is not None:
             raise self._over
-        await self._live.wait_credit()
+        await self._wait_turn()
+
+    async def _wait_turn(self) -> None:
+        """Until one may be published: there is credit, and the publisher is not on its way to another broker."""
+        while True:
+            live = self._live
+            if self._resumed is not None:
+                await live.outcome(
+                    shield(self._resumed)
+                )  # several may wait, and each may be cancelled
+            elif live.may_publish:
+                return
+            else:
+                await live.wait_credit(self._is_here(live))
+                if self._is_here(live)():
+                    return
+                live.after()  # the credit is for somebody else
+
+    def _is_here(self, live: Live) -> Callable[[], bool]:
+        return lambda: self._live is live and self._resumed is None
 
     async def flush(self) -> None:
         """Return when the broker has everything that was published so far.
@@ -160,7 +210,7 @@ class Publisher:
         """
         if self._over is not None:
             raise self._over
-        await self._live.ready(self._id)
+        await self._live.ready(self.id)
 
     async def withdraw(self) -> None:
         """Publish nothing more. Flushes first, and raises as `flush` does, but is withdrawn in any case.
@@ -173,7 +223,7 @@ class Publisher:
             await self.flush()
         finally:
             if self._over is None:
-                self._live.forget_publisher(self._id)
+                self._live.forget_publisher(self.id)
                 self.end(InputError("the advertisement was withdrawn: advertise again"))
 
     async def __aenter__(self) -> Publisher:
@@ -186,6 +236,33 @@ class Publisher:
         traceback: TracebackType | None,
     ) -> None:
         await self.withdraw()
+
+    # -- where it is ----------------------------------------------------------------------------------
+
+    async def migrate_to(self, url: str, *, timeout: float = 30.0) -> None:
+        """Publish at another broker from now on, with nothing lost, nothing doubled and order kept.
+
+        The client and its other publishers stay where they are. It returns when the publisher has arrived;
+        publishing pauses for as long as a message takes from one broker to the other and back. If that does
+        not come off within about `timeout` seconds, it raises MoveFailed, and the publisher goes on where it was.
+
+        The network may do the same of its own accord, unless the client was connected with `follows=False`.
+        """
+        if self._over is not None:
+            raise self._over
+        await self._live.roaming.migrate(self, normal_address(url), timeout)
+
+    def pause(self) -> None:
+        """Nothing is published until `go_on`."""
+        if self._resumed is None:
+            self._resumed = self._live.loop.create_future()
+            self._live.wake_all()
+
+    def go_on(self) -> None:
+        """Whoever waits to publish may."""
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None and not resumed.done():
+            resumed.set_result(None)
 
     # -- for the client -------------------------------------------------------------------------------
 

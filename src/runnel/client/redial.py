@@ -54,6 +54,11 @@ class Rounds:
         self._failures = 0  # since one was up
         self.reasons: dict[str, str] = {}  # why each address failed last
 
+    def also(self, other: Rounds) -> None:
+        """From now on try the addresses of another, too."""
+        self._addresses = list(dict.fromkeys((*self._addresses, *other._addresses)))
+        self._order = list(dict.fromkeys((*self._order, *self._addresses)))
+
     def next(self) -> tuple[str, float]:
         """The address to dial, and how long to wait before."""
         rounds, place = divmod(self._failures, len(self._order))

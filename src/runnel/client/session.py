@@ -9,89 +9,60 @@ what is to be done and what the application is to be told. Promises:
   takes its place (`connect`), everything is set up anew, and publications it had not confirmed are reported as
   unconfirmed rather than sent twice.
 - `move_to` changes brokers without loss: make before break. The state machine is `Move`.
+- A publisher migrates from one session to another (`pause`, `adopt`, `release`, `take_back`), and keeps the id and the
+  count that brokers know it by. The state machine is `Migration`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass, field
-
-from runnel.broker.effects import Close, Connect, SendMany, SetTimer
+from runnel.broker.effects import Connect, SendMany, SetTimer
 from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
 from runnel.broker.ids import IdSource
-from runnel.broker.links import Link, LinkConfig
+from runnel.client.config import SessionConfig
 from runnel.client.effects import (
-    Confirmed,
     Deliver,
     Dismissed,
-    HomeDown,
-    HomeUp,
     MissedSome,
     Moved,
     MoveGivenUp,
     Ready,
+    RelocateAsked,
     SessionEffect,
-    Unconfirmed,
 )
-from runnel.client.home import Advertised, Home
+from runnel.client.home import DRY, JOINED, Home, is_return, return_of
 from runnel.client.marks import Marks
 from runnel.client.move import Move
+from runnel.client.publishing import Publishing
 from runnel.errors import InputError, PeerError
-from runnel.language import EVERYTHING, Attributes, Selection
+from runnel.language import EVERYTHING, Selection
 from runnel.matching import make_engine
 from runnel.wire import (
-    NAME_BYTES_MAX,
     Ack,
-    Advertise,
     Barrier,
     Bye,
-    Decoder,
     Fence,
     Frame,
-    Hello,
-    Message,
+    Mcm,
     Missed,
     Publication,
+    Relocate,
     Subscribe,
-    Unadvertise,
     Unsubscribe,
-    encode,
-    make_publication,
     raw_selection,
 )
 
 TICK = "tick"
-JOINED, DRY = -1, -2  # what a move's barriers are for; other barriers are for an id
 
 
-@dataclass(frozen=True, slots=True)
-class SessionConfig:
-    """One client."""
-
-    name: str
-    link: LinkConfig = field(default_factory=LinkConfig)
-    ttl: int = 255
-    move_timeout_ns: int = 30_000_000_000
-    held_bytes_max: int = 16 << 20  # what a move may hold back before it gives up
-
-
-class Session:
+class Session(Publishing):
     """A client; see the top of the file."""
 
     def __init__(self, config: SessionConfig, incarnation: int, ids: IdSource) -> None:
-        self.config = config
-        self.move = Move.STEADY
-        self.home: Home | None = None
-        self.next: Home | None = None  # where we are moving to
+        super().__init__(config, incarnation, ids)
         self.subscriptions: dict[int, Selection] = {}
-        self.publishers: dict[int, Advertised] = {}
-        self.holding = False  # the application does not keep up
         self.doubles = 0  # publications dropped because they were seen
-        self._ids = ids
-        self._tokens = incarnation << 20
         self._marks = Marks()
         self._engine = make_engine()
-        self._effects: list[SessionEffect] = []
         self._moving_since = 0
 
     # -- the application's calls ----------------------------------------------------------------------
@@ -135,65 +106,16 @@ class Session:
             if id in home.subscriptions:
                 self._send(home, Unsubscribe(home.subscriptions.pop(id)))
 
-    def advertise(self, name: str, selection: Selection) -> int:
-        """Say what the publisher of this name will publish; the id to publish with."""
-        if len(name.encode()) > NAME_BYTES_MAX:
-            raise InputError(
-                f"a publisher's name takes at most {NAME_BYTES_MAX} bytes: {name[:40]!r}…"
-            )
-        id = self._ids.next()
-        self.publishers[id] = Advertised(name, selection)
-        for home in self._homes():
-            if home.registered:
-                self._register_publisher(home, id)
-        return id
-
-    def unadvertise(self, id: int) -> None:
-        """Nothing more will be published with this id."""
-        del self.publishers[id]
-        for home in self._homes():
-            if id in home.advertisements:
-                self._send(home, Unadvertise(home.advertisements.pop(id)))
-
-    @property
-    def credit(self) -> int:
-        """How many publications may be sent now."""
-        home = self.home
-        if home is None or not home.registered or home.link.is_half_full:
-            return 0
-        if self.move is Move.DRYING:
-            return 0  # what was published before must be everywhere before a shorter way opens
-        credit = home.link.credit - len(home.outstanding)
-        return credit if credit > 0 else 0
-
-    def publish(
-        self, id: int, attributes: Attributes, payload: bytes = b"", time_ns: int = 0
-    ) -> Publication:
-        """Publish with an advertisement of ours. Not without `credit`: the driver waits for it."""
-        home = self.home
-        if home is None or not self.credit:
-            raise InputError("no credit to publish: wait until the broker has taken what was sent")
-        advertised = self.publishers[id]
-        counter = home.counters.get(id, 0) + 1
-        publication = make_publication(
-            *(home.advertisements[id], counter, attributes, payload),
-            publisher=advertised.name,
-            time_ns=time_ns,
-            ttl=self.config.ttl,
-        )
-        if not advertised.allows(attributes):
-            raise InputError(f"the publication is not what was advertised: {advertised.selection}")
-        home.counters[id] = counter
-        self._send_frame(home, publication.raw)
-        home.outstanding.append(home.data_sent)
-        return publication
-
     def ready(self, id: int) -> None:
         """Ask for `Ready(id)`: the routes of a subscription or advertisement are complete."""
         home = self.next if self.move is Move.DRYING else self.home
         if home is None or not home.registered:
             raise InputError("not connected yet: ask when the home is up")
-        self._ask_ready(home, id)
+        advertised = self.publishers.get(id)
+        if advertised is not None and advertised.paused:
+            advertised.asks += 1  # asked where it goes on
+        else:
+            self._ask_ready(home, id)
 
     def _ask_ready(self, home: Home, id: int) -> None:
         about = "subscription" if id in self.subscriptions else "advertisement"
@@ -279,6 +201,11 @@ class Session:
                     self._dismissed(home, frame.reason)
             case Missed():
                 self._effects.append(MissedSome(frame.count))
+            case Mcm():
+                self._complete(home, frame)
+            case Relocate():
+                for id in self._known_by(home, frame.id):
+                    self._effects.append(RelocateAsked(id, frame.broker, frame.address))
             case _:
                 raise PeerError(f"{home.broker} sent a {type(frame).__name__} to a client")
 
@@ -299,16 +226,6 @@ class Session:
         if wanted_by:
             self._effects.append(Deliver(publication, tuple(sorted(wanted_by))))
 
-    def _acknowledged(self, home: Home) -> None:
-        received = home.link.data.acknowledged
-        self._confirm(home, bisect_right(home.outstanding, received))
-
-    def _confirm(self, home: Home, count: int) -> None:
-        for _ in range(count):
-            home.outstanding.popleft()
-        if count:
-            self._effects.append(Confirmed(count))
-
     def _fence(self, home: Home, token: int, now: int) -> None:
         what = home.waits.pop(token, None)
         if what == JOINED and home is self.next and self.home is not None:
@@ -320,6 +237,9 @@ class Session:
         elif what == DRY and home is self.home and self.move is Move.DRYING:
             self._confirm(home, len(home.outstanding))  # all were published before the barrier
             self._arrive()
+        elif what is not None and is_return(what):
+            if return_of(what) in self.publishers:
+                self.go_on(return_of(what))
         elif what is not None and what > 0:
             self._effects.append(Ready(what))
 
@@ -338,6 +258,7 @@ class Session:
         assert old is not None and new is not None
         self.home, self.next, self.move = new, None, Move.STEADY
         self._leave(old)
+        self._let_go_on()
         self._ask_again(new, old.asked_ready)
         for publication in new.held:
             self._deliver(publication)
@@ -367,69 +288,7 @@ class Session:
             if id in self.subscriptions or id in self.publishers:
                 self._ask_ready(home, id)
 
-    # -- connections ----------------------------------------------------------------------------------
-
-    def _homes(self) -> tuple[Home, ...]:
-        if self.home is None:
-            return ()
-        return (self.home,) if self.next is None else (self.home, self.next)
-
-    def _home_of(self, conn: int) -> Home | None:
-        return next((home for home in self._homes() if home.conn == conn), None)
-
-    def _new_home(self, broker: str, now: int) -> Home:
-        self._tokens += 1
-        link = Link(broker, "broker", 0, self._tokens, self.config.link, now, {})
-        link.holding = self.holding
-        return Home(broker, link)
-
-    def _connected(self, conn: int, peer: str | None, now: int) -> None:
-        home = next((home for home in self._homes() if home.broker == peer and home.dialling), None)
-        if home is None:
-            self._effects.append(Close(conn, "the session has left this broker"))
-            return
-        home.dialling = False
-        home.conn = conn
-        home.decoder = Decoder()
-        home.link.heard_at = now
-        self._effects.append(SendMany(conn, [home.link.hello("client", self.config.name)]))
-
-    def _disconnected(self, conn: int, peer: str | None, now: int) -> None:
-        for home in self._homes():
-            if conn and home.conn == conn:
-                home.conn = 0
-                home.link.down(now)
-                self._effects.append(HomeDown(home.broker))
-            elif not conn and home.broker == peer:
-                home.dialling = False
-
-    def _drop_connection(self, home: Home, reason: str, now: int) -> None:
-        conn = home.conn
-        self._effects.append(Close(conn, reason))
-        self._disconnected(conn, None, now)
-
-    def _hello(self, home: Home, frame: Frame, now: int) -> None:
-        is_address = "://" in home.broker  # says nothing about who is to be found there
-        if (
-            not isinstance(frame, Hello)
-            or frame.kind != "broker"
-            or not (is_address or frame.name == home.broker)
-        ):
-            raise PeerError(f"dialled {home.broker}, but it does not say that it is")
-        home.name = frame.name
-        home.link.credit = frame.credit
-        fresh = not home.link.fits(frame)
-        if fresh:
-            home.link.start_fresh(frame.token)
-            if in_doubt := home.forget_run():
-                self._effects.append(Unconfirmed(in_doubt))
-        else:
-            home.link.resume(frame)
-            self._acknowledged(home)
-        home.link.up(home.conn, now)
-        if fresh:
-            self._register(home)
-        self._effects.append(HomeUp(home.broker, fresh))
+    # -- a home that does not know us -----------------------------------------------------------------
 
     def _register(self, home: Home) -> None:
         """Tell a broker that does not know us everything."""
@@ -440,6 +299,8 @@ class Session:
         for id in self.subscriptions:
             self._register_subscription(home, id)
         self._ask_again(home, waits)
+        if home is self.home:
+            self._let_go_on()
         if home is self.next and self.home is not None:
             self.move = Move.JOINING
             self.home.forget_fences()  # if it joins anew, what was dry before was so too early
@@ -452,30 +313,7 @@ class Session:
         raw = raw_selection(self.subscriptions[id])
         self._send(home, Subscribe(home.subscriptions[id], raw, self.config.ttl))
 
-    def _register_publisher(self, home: Home, id: int) -> None:
-        publisher = self.publishers[id]
-        home.advertisements[id] = self._ids.next()
-        raw = raw_selection(publisher.selection)
-        self._send(home, Advertise(home.advertisements[id], raw, publisher.name, self.config.ttl))
-
-    def _leave(self, home: Home) -> None:
-        """Say farewell past the window: whatever could not be sent by now is given up."""
-        if home.outstanding:
-            self._effects.append(Unconfirmed(len(home.outstanding)))
-        if home.link.established:
-            frames = home.link.take(home.link.heard_at)
-            self._effects.append(SendMany(home.conn, [*frames, encode(Bye("the client leaves"))]))
-        if home.conn:
-            self._effects.append(Close(home.conn, "the client leaves"))
-        home.conn = 0  # what still comes from there is not ours any more
-
-    def _send(self, home: Home, message: Message) -> None:
-        home.link.send_message(message)
-        home.data_sent += 1
-
-    def _send_frame(self, home: Home, frame: bytes) -> None:
-        home.link.send(frame)
-        home.data_sent += 1
+    # -- the clockwork --------------------------------------------------------------------------------
 
     def _tick(self, now: int) -> None:
         """Show that we live, notice a silent broker, dial who is missing, end a move that does not come off."""

@@ -13,10 +13,9 @@ from typing import Annotated
 import msgspec
 
 from runnel.wire import FRAME_BYTES_MAX, Lane, Message, register
-from runnel.wire.messages import Id, Name
+from runnel.wire.messages import Address, Id, Name
 
 PIECE_BYTES = 1 << 17
-ADDRESS_CHARACTERS_MAX = 300
 
 
 class Ask(Message, frozen=True):
@@ -38,7 +37,7 @@ class Answer(Message, frozen=True):
 class Whereabouts(Message, frozen=True):
     """Tells a neighbour broker under which address this one listens."""
 
-    address: Annotated[str, msgspec.Meta(max_length=ADDRESS_CHARACTERS_MAX)]
+    address: Address
 
 
 register(32, Ask, Lane.MONITOR)

@@ -12,8 +12,9 @@ from runnel.broker.broker import Broker
 from runnel.broker.effects import Trace
 from runnel.broker.ids import IdSource
 from runnel.broker.links import LinkConfig
+from runnel.client.config import SessionConfig
 from runnel.client.effects import Deliver, HomeUp, MissedSome, Ready
-from runnel.client.session import Session, SessionConfig
+from runnel.client.session import Session
 from runnel.lab.crowd import due_times
 from runnel.lab.scenario import ClientsOf
 from runnel.sim.world import Host, World

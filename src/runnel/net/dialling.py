@@ -31,6 +31,15 @@ class AnyDialler:
         self._memory.stop()
 
 
+def normal_address(url: str) -> str:
+    """One spelling for each address, or InputError.
+
+    >>> normal_address("localhost")
+    'runnel://localhost:7001'
+    """
+    return url if url.startswith(f"{SCHEME}://") else str(parse_address(url))
+
+
 async def is_same_place(one: str, two: str) -> bool:
     """Whether two addresses lead to the same socket, however they are spelt, as far as names can tell."""
     if one == two or one.startswith(f"{SCHEME}://") or two.startswith(f"{SCHEME}://"):

@@ -14,6 +14,7 @@ from runnel.broker.tables import OwnMatcher
 from runnel.inspection.module import Inspection
 from runnel.matching import make_engine
 from runnel.node.config import NodeConfig
+from runnel.placement.migration import Migration
 from runnel.routing.tree import TreeConfig, TreeRouting
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _MILLISECOND = 1_000_000
 
 def make_modules(address: str, trace: NodeTrace | None = None) -> tuple[Module, ...]:
     """Everything that this broker does beyond plain routing."""
-    inspection = Inspection(address)
-    return (inspection,) if trace is None else (inspection, trace.module)
+    modules: tuple[Module, ...] = (Inspection(address), Migration())
+    return modules if trace is None else (*modules, trace.module)
 
 
 def make_trace(

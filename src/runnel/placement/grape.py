@@ -9,15 +9,16 @@ brokers with a report form a tree around the publisher's. For every candidate tw
 
 Decisions, where the paper is silent: the candidates are all brokers with a report, the publisher's own included. A
 metric is normalised over the candidates to 0…100 (all equal: 0), and those above 100 − P are dropped. Ties are settled
-by fewer hops from where the publisher is, then by staying, then by name. The time on a link is added to what
-Algorithm 1 has. Bits are Python ints; the first publication of a session is the least significant bit.
+by fewer hops from where the publisher is, then by staying, then by name; a delay counts in whole nanoseconds, or sums
+that differ by their rounding would be no ties. The time on a link is added to what Algorithm 1 has. Bits are Python
+ints; the first publication of a session is the least significant bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Metric = Literal["delay", "load"]
 CLIENT = ""
@@ -70,61 +71,85 @@ class Choice:
     broker: str
     candidates: tuple[Candidate, ...]
 
+    def gain_percent(self, at: str, metric: Metric) -> float:
+        """How much better it is there than `at`, in the metric for which the publisher would not stay."""
+        named = {one.broker: one for one in self.candidates}
+        here, there = named[at], named[self.broker]
+        in_delay = (metric == "delay") != here.kept
+        now, then = (here.delay_s, there.delay_s) if in_delay else (here.load, there.load)
+        return 100.0 * (now - then) / now if now else 0.0
+
+
+class Beyond(NamedTuple):
+    """What lies at a broker and beyond it, seen from upstream."""
+
+    bits: int  # publications delivered there
+    load: int  # publications taken in, by all brokers together
+    deliveries: int
+    delay_s: float  # of all deliveries together, from the broker on
+
 
 class Session:
-    """The reports of one trace session, with what is worked out of them kept."""
+    """The reports of one trace session.
+
+    The algorithms are the paper's recursions. All three keep what they found beyond each link, as the paper does
+    for the bit vectors only: so a choice among N brokers takes 2 N steps, not N².
+    """
 
     def __init__(self, reports: Mapping[str, Report]) -> None:
         self._reports = reports
-        self._downstream: dict[tuple[str, str], int] = {}  # (broker, neighbour) → bits beyond it
+        self._neighbours = {
+            broker: [n for n in report.neighbours if n in reports]
+            for broker, report in reports.items()
+        }
+        self._beyond: dict[tuple[str, str], Beyond] = {}  # (broker, neighbour) → beyond it
 
     def neighbours(self, broker: str, but: str | None) -> list[str]:
         """The neighbours of a broker that reported, without the one upstream."""
-        return [n for n in self._reports[broker].neighbours if n != but and n in self._reports]
+        return [n for n in self._neighbours[broker] if n != but]
 
     def calc_avg_delay(self, candidate: str, ping_s: float = 0.0) -> float:
-        """Algorithm 1, as a walk over the tree: the average delay of deliveries from this broker."""
-        total_s, deliveries = 0.0, 0
-        todo: list[tuple[str, str | None, float]] = [(candidate, None, ping_s)]
-        while todo:
-            broker, upstream, so_far_s = todo.pop()
-            report = self._reports[broker]
-            total_s += report.deliveries * (so_far_s + report.delay_to(CLIENT))
-            deliveries += report.deliveries
-            for neighbour in self.neighbours(broker, upstream):
-                todo.append((neighbour, broker, so_far_s + report.delay_to(neighbour)))
-        return total_s / deliveries if deliveries else 0.0
+        """Algorithm 1: the average delay of deliveries from this broker."""
+        found = self._seen_from(candidate, None)
+        return ping_s + found.delay_s / found.deliveries if found.deliveries else 0.0
 
     def calc_total_msg_rate(self, candidate: str) -> int:
         """Algorithm 2: publications that all brokers together take in, with the publisher at this one."""
-        total = 0
-        todo: list[tuple[str, str | None]] = [(candidate, None)]
-        while todo:
-            broker, upstream = todo.pop()
-            total += self.calc_downstream_bv(broker, upstream).bit_count()
-            todo += [(neighbour, broker) for neighbour in self.neighbours(broker, upstream)]
-        return total
+        return self._seen_from(candidate, None).load
 
     def calc_downstream_bv(self, broker: str, upstream: str | None) -> int:
-        """Algorithm 3: what is delivered at a broker and beyond it, seen from upstream.
+        """Algorithm 3: what is delivered at a broker and beyond it, seen from upstream."""
+        return self._seen_from(broker, upstream).bits
 
-        The paper's recursion, farthest brokers first, so that the depth of the tree does not matter.
-        """
+    def _seen_from(self, broker: str, upstream: str | None) -> Beyond:
+        """All three recursions, farthest brokers first, so that the depth of the tree does not matter."""
+        beyond = self._beyond
         order: list[tuple[str, str | None]] = [(broker, upstream)]
         for here, before in order:
             order += [
                 (neighbour, here)
-                for neighbour in self.neighbours(here, before)
-                if (here, neighbour) not in self._downstream
+                for neighbour in self._neighbours[here]
+                if neighbour != before and (here, neighbour) not in beyond
             ]
-        bits = 0
         for here, before in reversed(order):
-            bits = self._reports[here].bits
-            for neighbour in self.neighbours(here, before):
-                bits |= self._downstream[here, neighbour]
+            found = self._at(here, before)
             if before is not None:
-                self._downstream[before, here] = bits
-        return bits
+                beyond[before, here] = found
+        return found
+
+    def _at(self, broker: str, upstream: str | None) -> Beyond:
+        """One step of the recursions: a broker, and what was found beyond its neighbours."""
+        report = self._reports[broker]
+        bits, load, deliveries = report.bits, 0, report.deliveries
+        delay_s = deliveries * report.delay_to(CLIENT)
+        for neighbour in self._neighbours[broker]:
+            if neighbour != upstream:
+                found = self._beyond[broker, neighbour]
+                bits |= found.bits
+                load += found.load
+                deliveries += found.deliveries
+                delay_s += found.delay_s + found.deliveries * report.delay_to(neighbour)
+        return Beyond(bits, load + bits.bit_count(), deliveries, delay_s)
 
     def hops_from(self, start: str) -> dict[str, int]:
         """How far every broker is from one of them."""
@@ -162,7 +187,7 @@ def choose(
         Candidate(
             broker,
             hops[broker],
-            session.calc_avg_delay(broker, pings.get(broker, 0.0)),
+            round(session.calc_avg_delay(broker, pings.get(broker, 0.0)), 9),
             session.calc_total_msg_rate(broker),
         )
         for broker in reports

@@ -33,14 +33,14 @@ class ProfileTable:
     rows: dict[str, float] = field(default_factory=dict)
     traced: int = 0
 
-    def add(self, counts: Mapping[str, int]) -> None:
+    def add(self, counts: Mapping[str, int], new_weight: float = NEW_WEIGHT) -> None:
         """One traced publication: how many subscribers got it behind each neighbour, and here."""
         if not self.traced:
             self.rows = {name: float(count) for name, count in counts.items()}
         else:
             for name in {**self.rows, **counts}:
                 old = self.rows.get(name, 0.0)
-                self.rows[name] = NEW_WEIGHT * counts.get(name, 0) + (1 - NEW_WEIGHT) * old
+                self.rows[name] = new_weight * counts.get(name, 0) + (1 - new_weight) * old
         self.traced += 1
 
     def average(self, name: str) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from runnel.broker.links import Link
-from runnel.broker.tables import Tables
+from runnel.broker.tables import Leaving, Tables
 from runnel.wire import Advertise, Barrier, Publication, Subscribe
 
 
@@ -33,6 +33,14 @@ class Strategy(Protocol):
 
     def unadvertise(self, link: Link, id: int) -> None:
         """A publisher withdrew."""
+        ...
+
+    def turn(self, link: Link, id: int, epoch: int, ttl: int) -> None:
+        """A publisher has migrated: it is in this direction from now on."""
+        ...
+
+    def settle(self, leaving: Leaving) -> None:
+        """Nothing is under way any more where a publisher was before it migrated."""
         ...
 
     def subscribe(self, link: Link, message: Subscribe) -> None:

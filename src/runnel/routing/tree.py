@@ -7,6 +7,10 @@ subscriptions go everywhere instead.
 Covering: a subscription that is *wanted* at a neighbour is not *sent* there if one that covers it was. When the
 covering one is withdrawn, what it kept back is sent first, then the unsubscription, so that nothing is interrupted
 (balance Fig. 3: B2 sends sub2's subscription to B1 before sub1's unsubscription).
+
+A publisher may migrate under its advertisement (placement §III-C; `turn`, `settle`). Each time the advertisement's
+epoch rises. Two parts of the network that were cut off from each other may know it in two places, with two epochs: then
+the migration was broken, both are about to be withdrawn, and what is said of the other one is ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runnel.broker.links import Link
-from runnel.broker.tables import Advertisement, Subscription, Tables
+from runnel.broker.tables import Advertisement, Leaving, Subscription, Tables
 from runnel.errors import PeerError
 from runnel.matching.covering import Covering
 from runnel.wire import (
@@ -71,7 +75,7 @@ class TreeRouting:
         self._outbound[link] = Outbound()
         for row in self.tables.srt.values():
             if row.link is not link and row.ttl > 0:
-                link.send_message(Advertise(row.id, row.raw, row.publisher, row.ttl - 1))
+                link.send_message(_onward(row))
         if not self.config.advertisements:
             for subscription in self.tables.prt.values():
                 if subscription.link is not link:
@@ -90,33 +94,67 @@ class TreeRouting:
 
     def advertise(self, link: Link, message: Advertise) -> None:
         """Flood, and send back the subscriptions that the new publisher concerns."""
-        if message.id in self.tables.srt:
+        known = self.tables.srt.get(message.id)
+        if known is not None and known.epoch != message.epoch:
+            return
+        if known is not None:
             raise PeerError(
                 f"advertisement {message.id} came over {link.name} but is known already"
             )
         selection = decode_selection(message.selection)
         row = Advertisement(
-            message.id, selection, message.selection, message.publisher, message.ttl, link
+            *(message.id, selection, message.selection, message.publisher, message.ttl, link),
+            epoch=message.epoch,
         )
         self.tables.add_advertisement(row)
-        if message.ttl > 0:
-            onward = Advertise(message.id, message.selection, message.publisher, message.ttl - 1)
-            for neighbour in self._neighbours(link):
-                neighbour.send_message(onward)
-        if link in self._outbound and self.config.advertisements:
-            for subscription in list(self.tables.subscriptions_intersecting(selection)):
-                if subscription.link is not link:
-                    self._want(link, subscription)
+        self._flood(row)
+        self._want_all(link, row)
 
     def unadvertise(self, link: Link, id: int) -> None:
         """Withdraw; subscriptions leave a direction in which nobody publishes for them any more."""
         row = self.tables.srt.get(id)
         if row is None or row.link is not link:
-            raise PeerError(f"{link.name} withdrew advertisement {id}, which it had not made")
+            return  # it has migrated, or was withdrawn where it migrated to: old news
         self.tables.remove_advertisement(id)
+        leaving = self.tables.leaving.get(id)
+        if leaving is not None:
+            leaving.withdrawn = True
+        else:
+            self._withdraw(row)
+        self._unwant_all(link, row)
+
+    def turn(self, link: Link, id: int, epoch: int, ttl: int) -> None:
+        """A publisher has migrated: from now on it is in this direction, and leaves the one where it was."""
+        if id in self.tables.leaving:
+            self.settle(self.tables.leaving[id])
+        self._want_all(link, self.tables.turn_advertisement(id, link, epoch, ttl))
+
+    def settle(self, leaving: Leaving) -> None:
+        """Nothing is under way any more where the publisher was: subscriptions leave that direction."""
+        self.tables.settle(leaving.row.id)
+        if leaving.withdrawn:
+            self._withdraw(leaving.row)
+        self._unwant_all(leaving.link, leaving.row)
+
+    def _withdraw(self, row: Advertisement) -> None:
         if row.ttl > 0:
-            for neighbour in self._neighbours(link):
-                neighbour.send_message(Unadvertise(id))
+            for neighbour in self._neighbours(row.link):
+                neighbour.send_message(Unadvertise(row.id))
+
+    def _flood(self, row: Advertisement) -> None:
+        if row.ttl > 0:
+            for neighbour in self._neighbours(row.link):
+                neighbour.send_message(_onward(row))
+
+    def _want_all(self, link: Link, row: Advertisement) -> None:
+        """The subscriptions that a publisher concerns go towards it."""
+        if link in self._outbound and self.config.advertisements:
+            for subscription in list(self.tables.subscriptions_intersecting(row.selection)):
+                if subscription.link is not link:
+                    self._want(link, subscription)
+
+    def _unwant_all(self, link: Link, row: Advertisement) -> None:
+        """… and leave its direction, unless another publisher there concerns them."""
         if link in self._outbound and self.config.advertisements:
             for subscription in list(self.tables.subscriptions_intersecting(row.selection)):
                 if not self.tables.is_advertised(link, subscription.selection):
@@ -202,3 +240,8 @@ class TreeRouting:
         return [
             neighbour for neighbour in neighbours if self.tables.is_advertised(neighbour, selection)
         ]
+
+
+def _onward(row: Advertisement) -> Advertise:
+    """An advertisement as it is handed on."""
+    return Advertise(row.id, row.raw, row.publisher, row.ttl - 1, row.epoch)

@@ -28,12 +28,19 @@ OPERATIONS = {
     "unadvertise": 2,
     "ready": 6,
     "move": 9,
+    "migrate": 9,
     "reconnect": 2,
     "close": 2,
     "die": 1,
     "open": 6,
 }
-NARROW_OPERATIONS = OPERATIONS | {"stream": 40, "move": 25, "subscribe": 20, "unsubscribe": 20}
+NARROW_OPERATIONS = OPERATIONS | {
+    "stream": 40,
+    "move": 25,
+    "migrate": 25,
+    "subscribe": 20,
+    "unsubscribe": 20,
+}
 FAULTS = ("cut", "reset", "half-open", "crash", "slow", "delay")
 
 

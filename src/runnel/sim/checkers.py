@@ -10,6 +10,7 @@ disorder, a link that starts fresh for no reason, a broker that accuses another.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +86,9 @@ class Checker:
         self.seen: Counter[str] = Counter()  # what links went through
         self.missed: Counter[str] = Counter()  # what clients were told that they missed
         self.settled_at = 0
+        self.on_told: Callable[[Host, Any], None] = lambda host, effect: None
+        self._places: dict[int, dict[str, None]] = {}  # publisher → where it was, or was to be
+        self._migration_messages: dict[Broker, int] = {}  # that brokers had taken in, at rest
         self._resume_timeout_ns = resume_timeout_ns
         self._disturbed: dict[Element, int] = {}
         self._excuses: dict[Element, int] = {}  # since when a link or host has a reason to be lost
@@ -139,6 +143,14 @@ class Checker:
         for home in (session.home, session.next):
             if home is not None:
                 homes[home.broker] = self.world.now
+
+    def migrates(self, id: int, source: str, target: str) -> None:
+        """A publisher is on its way from one broker to another."""
+        self._places.setdefault(id, {}).update({source: None, target: None})
+
+    def has_migrated(self, id: int, client: str) -> None:
+        """A publisher goes on in a session of its own."""
+        self.advertisements[id].client = client
 
     def opened(self, client: str) -> None:
         """A client begins."""
@@ -202,6 +214,7 @@ class Checker:
                 raise Violation(f"{host.name} accuses {data['peer']}: {data['error']}")
             case Trace(kind="late-probe", data=data):
                 raise Violation(f"monitoring waited behind data from {data['peer']} to {host.name}")
+        self.on_told(host, effect)
 
     def _delivered(self, client: str, id: int, publication: Publication) -> None:
         self.checked += 1
@@ -328,11 +341,28 @@ class Checker:
         for client, waiting in self._unconfirmed.items():
             if waiting:
                 raise Violation(f"{client} was never told about {len(waiting)} publications")
+        self._check_paths()
         self.published.clear()
         self._excuses.clear()
         self._disturbed.clear()
         self._dropped.clear()
         self.settled_at = now
+
+    def _check_paths(self) -> None:
+        """Only brokers between the places of a publisher have heard of its migration."""
+        allowed = {
+            broker
+            for places in self._places.values()
+            for one in places
+            for other in places
+            for broker in self.tree.path(one, other)
+        }
+        for broker in self.world.brokers:
+            heard = broker.meter.messages_in["Mum"] + broker.meter.messages_in["Mcm"]
+            if heard > self._migration_messages.get(broker, 0) and broker.name not in allowed:
+                raise Violation(f"{broker.name} heard of a migration that does not concern it")
+            self._migration_messages[broker] = heard
+        self._places.clear()
 
     def _check_one_home(self, client: str, session: Session, home: Home) -> None:
         """A client that never changed its home got no doubles, and was told of every drop."""

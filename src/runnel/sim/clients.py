@@ -9,11 +9,14 @@ from __future__ import annotations
 from random import Random
 
 from runnel.broker.ids import IdSource
+from runnel.client.config import SessionConfig
 from runnel.client.move import Move
-from runnel.client.session import Session, SessionConfig
+from runnel.client.session import Session
 from runnel.language import Filter, Op, Predicate, Selection, any_of
 from runnel.sim.campaign import RESUME_TIMEOUT_NS, Operation, Plan
 from runnel.sim.checkers import Checker
+from runnel.sim.faults import Faults
+from runnel.sim.migrants import Migrants
 from runnel.sim.model import Want, draw_want
 from runnel.sim.world import World
 
@@ -33,11 +36,13 @@ def selection_of(want: Want) -> Selection:
 class Clients:
     """All sessions of a run, by client name."""
 
-    def __init__(self, world: World, checker: Checker, plan: Plan) -> None:
-        self.sessions: dict[str, Session] = {}
+    def __init__(self, world: World, checker: Checker, plan: Plan, faults: Faults) -> None:
+        self.migrants = Migrants(world, checker, self._new_session)
+        self.sessions = self.migrants.sessions
         self._world = world
         self._checker = checker
         self._plan = plan
+        self._faults = faults
         self._made = 0
 
     def do(self, operation: Operation) -> None:
@@ -59,21 +64,23 @@ class Clients:
         self._world.flush(self._world.hosts[name])
 
     def _open(self, name: str, random: Random) -> None:
-        self._made += 1
-        host = self._world.host(name)
-        link = self._plan.settings.link(1 << 26)
-        config = SessionConfig(
-            name,
-            link,
-            move_timeout_ns=3 * RESUME_TIMEOUT_NS,
-            held_bytes_max=random.choice((2_000, 1 << 24)),
-        )
-        session = Session(config, self._made, IdSource(self._made))
+        session = self._new_session(name, random.choice((2_000, 1 << 24)))
         self.sessions[name] = session
-        self._checker.opened(name)
-        self._world.start(host, session)
         session.connect(random.choice(self._plan.brokers), self._world.now)
         self._done(name, session)
+
+    def _new_session(self, name: str, held_bytes_max: int = 1 << 24) -> Session:
+        self._made += 1
+        config = SessionConfig(
+            name,
+            self._plan.settings.link(1 << 26),
+            move_timeout_ns=3 * RESUME_TIMEOUT_NS,
+            held_bytes_max=held_bytes_max,
+        )
+        session = Session(config, self._made, IdSource(self._made))
+        self._checker.opened(name)
+        self._world.start(self._world.host(name), session)
+        return session
 
     # -- operations -----------------------------------------------------------------------------------
 
@@ -98,9 +105,11 @@ class Clients:
             session.ready(id)
 
     def _ready(self, name: str, session: Session, random: Random) -> None:
-        ids = [*session.subscriptions, *session.publishers]
-        if ids:
-            self._ask(session, random.choice(ids))
+        known = [(name, id) for id in session.subscriptions] + self.migrants.publishers(name)
+        if known:
+            owner, id = random.choice(known)
+            self._ask(self.sessions[owner], id)
+            self._done(owner, self.sessions[owner])
 
     def _unsubscribe(self, name: str, session: Session, random: Random) -> None:
         if session.subscriptions:
@@ -109,45 +118,72 @@ class Clients:
             self._checker.ended(id)
 
     def _unadvertise(self, name: str, session: Session, random: Random) -> None:
-        if session.publishers:
-            id = random.choice(list(session.publishers))
-            session.unadvertise(id)
+        if publishers := self.migrants.publishers(name):
+            owner, id = random.choice(publishers)
+            self.sessions[owner].unadvertise(id)
             self._checker.ended(id)
+            self._done(owner, self.sessions[owner])
 
     def _publish(self, name: str, session: Session, random: Random) -> None:
-        if not session.publishers:
-            return
-        id = random.choice(list(session.publishers))
-        for _ in range(random.choice((1, 1, 2, 5, 12))):
-            self._publish_one(name, session, id, random)
+        if publishers := self.migrants.publishers(name):
+            owner, id = random.choice(publishers)
+            for _ in range(random.choice((1, 1, 2, 5, 12))):
+                self._publish_one(owner, id, random)
+            self._done(owner, self.sessions[owner])
 
     def _stream(self, name: str, session: Session, random: Random) -> None:
         """Publish one by one for a while, as publishers do."""
-        if session.publishers:
-            id = random.choice(list(session.publishers))
+        if publishers := self.migrants.publishers(name):
+            _, id = random.choice(publishers)
             gap = random.choice((1, 4, 15)) * 1_000_000
             self._go_on(name, session, id, random, gap, random.choice((10, 40)))
 
     def _go_on(
         self, name: str, session: Session, id: int, random: Random, gap: int, left: int
     ) -> None:
-        if left and id in session.publishers and self.sessions.get(name) is session:
-            self._publish_one(name, session, id, random)
-            self._done(name, session)
+        owners = [owner for owner, known in self.migrants.publishers(name) if known == id]
+        if left and owners and self.sessions.get(name) is session:
+            self._publish_one(owners[0], id, random)
+            self._done(owners[0], self.sessions[owners[0]])
             at = self._world.now + gap
             self._world.at(at, self._go_on, name, session, id, random, gap, left - 1)
 
-    def _publish_one(self, name: str, session: Session, id: int, random: Random) -> None:
+    def _publish_one(self, owner: str, id: int, random: Random) -> None:
+        session = self.sessions[owner]
         values = self._checker.advertisements[id].want.draw(random)
         home = session.next if session.move is Move.DRYING else session.home
-        if values is None or home is None or not session.credit:
+        if values is None or home is None or not session.may_publish(id):
             return
         payload = random.randbytes(random.choice((0, 20, PAYLOAD_BYTES_MAX)))
         publication = session.publish(id, values, payload)
-        self._checker.publishes(name, home.broker, id, publication, values)
+        self._checker.publishes(owner, home.broker, id, publication, values)
+
+    def _migrate(self, name: str, session: Session, random: Random) -> None:
+        """Let a publisher go elsewhere, often while it publishes."""
+        if publishers := self.migrants.publishers(name):
+            owner, id = random.choice(publishers)
+            if random.random() < 0.5:
+                for _ in range(random.choice((1, 5, 12))):
+                    self._publish_one(owner, id, random)
+            target = random.choice(self._plan.brokers)
+            if (home := self.sessions[owner].home) is not None and random.random() < 0.2:
+                self._break_path(home.broker, target, random)
+            self.migrants.migrate(name, owner, id, target)
+            self._done(owner, self.sessions[owner])
+
+    def _break_path(self, source: str, target: str, random: Random) -> None:
+        """Soon, at any step of a migration, one of the brokers that take part in it crashes."""
+        path = self._checker.tree.path(source, target)
+        victim = random.choice((source, target, random.choice(path)))
+        hop_ns = self._plan.settings.latency_ns_max
+        at = self._world.now + random.randrange(2 * hop_ns * (len(path) + 3))
+        length = random.choice((1, RESUME_TIMEOUT_NS // 4, 2 * RESUME_TIMEOUT_NS))
+        self._world.at(at, self._faults.crash, victim, length)
 
     def _move(self, name: str, session: Session, random: Random) -> None:
         broker = random.choice(self._plan.brokers)
+        if self.migrants.is_migrating(session):
+            return
         if session.move is Move.STEADY and session.home and session.home.broker != broker:
             if random.random() < 0.5:
                 self._chase(name, random)
@@ -160,7 +196,7 @@ class Clients:
             if other != name and session.publishers:
                 id = random.choice(list(session.publishers))
                 for _ in range(12):
-                    self._publish_one(other, session, id, random)
+                    self._publish_one(other, id, random)
                 self._done(other, session)
 
     def _reconnect(self, name: str, session: Session, random: Random) -> None:
@@ -171,20 +207,20 @@ class Clients:
 
     def _die(self, name: str, session: Session, random: Random) -> None:
         """End without a word; another session of this name may come."""
-        for id in (*session.subscriptions, *session.publishers):
-            self._checker.ended(id)
-        self._checker.died(name)
-        self._world.crash(self._world.hosts[name])
-        del self.sessions[name]
+        for member in self.migrants.family(name):
+            self._all_ended(self.sessions[member])
+            self._checker.died(member)
+            self._world.crash(self._world.hosts[member])
+            self.migrants.drop(member)
 
     def _close(self, name: str, session: Session, random: Random) -> None:
+        for member in self.migrants.family(name):
+            self._all_ended(self.sessions[member])
+            self.migrants.close(member)
+
+    def _all_ended(self, session: Session) -> None:
         for id in (*session.subscriptions, *session.publishers):
             self._checker.ended(id)
-        session.close()
-        host = self._world.hosts[name]
-        self._world.flush(host)
-        host.stop()
-        del self.sessions[name]
 
     # -- everybody ------------------------------------------------------------------------------------
 
@@ -199,10 +235,11 @@ class Clients:
         """Everybody publishes something with every advertisement."""
         for name, session in self.sessions.items():
             for id in session.publishers:
-                self._publish_one(name, session, id, random)
+                self._publish_one(name, id, random)
             self._done(name, session)
 
     def close_all(self) -> None:
         """Everybody leaves."""
-        for name, session in list(self.sessions.items()):
-            self._close(name, session, Random(0))
+        for name in list(self.sessions):
+            if name in self.sessions:
+                self._close(name, self.sessions[name], Random(0))

@@ -42,10 +42,15 @@ class Faults:
                 self._on_a_wire(kind, random, fault.length_ns)
 
     def _crash(self, random: Random, length_ns: int) -> None:
-        hosts = [h for h in self._world.hosts.values() if isinstance(h.machine, Broker)]
-        if not hosts:
+        hosts = [h.name for h in self._world.hosts.values() if isinstance(h.machine, Broker)]
+        if hosts:
+            self.crash(random.choice(hosts), length_ns)
+
+    def crash(self, name: str, length_ns: int) -> None:
+        """Let a broker crash, if it runs."""
+        host = self._world.hosts[name]
+        if host.machine is None:
             return
-        host = random.choice(hosts)
         self._checker.excuse(host.name)
         self._checker.disturb(host.name)
         self._world.crash(host)

@@ -33,6 +33,8 @@ def unrest(world: World, tree: Tree, sessions: dict[str, Session]) -> str:
                 return f"{name} has no link to {neighbour}"
         if broker.barriers.pending:
             return f"{name} waits for fences"
+        if broker.tables.leaving:
+            return f"{name} has publishers that migrate"
         for link in broker.links.values():
             if why := _link_unrest(link):
                 return f"{name}: the link to {link.name} {why}"

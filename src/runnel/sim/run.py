@@ -15,6 +15,7 @@ from random import Random
 
 from runnel.broker.broker import Broker
 from runnel.broker.invariants import check_broker
+from runnel.placement.migration import Migration
 from runnel.routing.tree import TreeRouting
 from runnel.sim.campaign import HEARTBEAT_NS, RESUME_TIMEOUT_NS, Plan, Round
 from runnel.sim.checkers import Checker, Violation, check_memory
@@ -53,8 +54,8 @@ class Run:
         self.checker = Checker(self.tree, RESUME_TIMEOUT_NS)
         self.world = World(plan.seed, self.checker)
         self.checker.world = self.world
-        self.clients = Clients(self.world, self.checker, plan)
         self.faults = Faults(self.world, self.checker, self._start_broker)
+        self.clients = Clients(self.world, self.checker, plan, self.faults)
         self._tell_stories = tell_stories
         self._incarnations = 1 << 20
         self._random = Random(plan.seed)
@@ -102,7 +103,7 @@ class Run:
             self._incarnations,
             self.world.matcher,
             lambda tables: TreeRouting(settings.tree, tables),
-            [Probes(3 * HEARTBEAT_NS // 2)],
+            [Probes(3 * HEARTBEAT_NS // 2), Migration()],
         )
         self.world.start(host, broker)
 
@@ -123,7 +124,7 @@ class Run:
         """
         deadline, least = self.world.now + REST_TIMEOUT_NS, 1 << 62
         sessions = self.clients.sessions
-        while why := unrest(self.world, self.tree, sessions):
+        while why := self.clients.migrants.unrest or unrest(self.world, self.tree, sessions):
             links = [link for broker in self.world.brokers for link in broker.links.values()]
             links += [session.home.link for session in sessions.values() if session.home]
             left = sum(link.waiting_bytes + link.flying_bytes for link in links)

@@ -14,8 +14,9 @@ from typing import Any
 
 from runnel.broker.broker import Broker
 from runnel.broker.ids import IdSource
+from runnel.client.config import SessionConfig
 from runnel.client.effects import Deliver, HomeUp, MissedSome, Ready
-from runnel.client.session import Session, SessionConfig
+from runnel.client.session import Session
 from runnel.errors import InputError
 from runnel.node.compose import make_broker
 from runnel.node.config import read_config

@@ -8,8 +8,10 @@ Rules:
 - Everything is big-endian. The length counts what follows the length itself.
 - A publication's fields stand at fixed places, so that a broker reads and rewrites them without
   looking at the body behind them. The rest of any other frame is MessagePack.
-- The flags, the time (nanoseconds since 1970, by the publisher's clock) and the publisher's name belong to the two
-  ends; brokers hand them on as they came.
+- The time (nanoseconds since 1970, by the publisher's clock) and the publisher's name belong to the two ends;
+  brokers hand them on as they came.
+- The flags belong to brokers: the publisher's own may mark a publication, the others hand the mark on. Bit 0: POP
+  traces it. Bits 1 to 15: GRAPE's trace session that it is part of, 0 for none (placement/messages.py).
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ TIME_AT = 25
 """Where a publication has its time."""
 
 TTL_AT = FRAME.size
-"""Where a publication has its ttl, and behind it its hops: all that a broker changes."""
+"""Where a publication has its ttl, and behind it its hops: all that a broker changes on the way."""
+
+FLAGS_AT = TTL_AT + 2
 
 PUBLICATION_TAG = 1
 LENGTH_BYTES = 4

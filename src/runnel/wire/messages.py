@@ -3,6 +3,7 @@
     on a link           Hello  Ack                          (not numbered)
     routes              Advertise  Unadvertise  Subscribe  Unsubscribe
     in order with them  Barrier  Fence
+    a publisher moves   Mum  Mcm  Relocate
     to a client         Missed
     farewell            Bye
 
@@ -23,12 +24,14 @@ from runnel.wire.registry import Lane, Message, register
 
 NAME_CHARACTERS_MAX = 255
 REASON_CHARACTERS_MAX = 1_000
+ADDRESS_CHARACTERS_MAX = 300
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=ID_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=ID_MAX)]
 Ttl = Annotated[int, msgspec.Meta(ge=0, le=TTL_MAX)]
 Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_CHARACTERS_MAX)]
+Address = Annotated[str, msgspec.Meta(max_length=ADDRESS_CHARACTERS_MAX)]
 PeerKind = Literal["broker", "client"]
 About = Literal["subscription", "advertisement"]
 
@@ -84,6 +87,8 @@ class Advertise(Message, frozen=True):
     """The stable name of the publisher, whose advertisement ids change as it comes and goes."""
 
     ttl: Ttl
+    epoch: Count = 0
+    """How often the publisher has migrated under this id: of two places, the later one counts."""
 
 
 class Unadvertise(Message, frozen=True):
@@ -120,6 +125,33 @@ class Fence(Message, frozen=True):
     token: Id
 
 
+class Mum(Message, frozen=True):
+    """Migration update message: the publisher is here now; tell where it was. From a publisher, or on its way."""
+
+    id: Id
+    selection: msgspec.Raw
+    publisher: Name
+    ttl: Ttl
+    epoch: Count
+
+
+class Mcm(Message, frozen=True):
+    """Migration complete message: nothing of the publisher is under way any more from where it was."""
+
+    id: Id
+    epoch: Count
+    broken: bool = False
+    """The way to where it was is cut, or that is not known: it had better go back."""
+
+
+class Relocate(Message, frozen=True):
+    """To a publisher: it would be better off at that broker."""
+
+    id: Id
+    broker: Name
+    address: Address
+
+
 class Missed(Message, frozen=True):
     """So many publications were dropped for this client, because its queue was full."""
 
@@ -145,3 +177,6 @@ register(8, Barrier, Lane.DATA)
 register(9, Fence, Lane.DATA)
 register(10, Missed, Lane.DATA)
 register(11, Bye, Lane.DATA)
+register(12, Mum, Lane.DATA)
+register(13, Mcm, Lane.DATA)
+register(14, Relocate, Lane.MONITOR)

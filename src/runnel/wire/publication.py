@@ -20,6 +20,7 @@ from runnel.errors import BugError, InvalidValue, PeerError
 from runnel.language.values import INT_MAX, INT_MIN, Attributes, Value, check_attributes
 from runnel.wire.header import (
     ATTRIBUTES_BYTES_MAX,
+    FLAGS_AT,
     FLAGS_MAX,
     FRAME_BYTES_MAX,
     ID_MAX,
@@ -62,6 +63,8 @@ class Publication(msgspec.Struct, eq=False, gc=False):
     """How many brokers have handed it on, up to 255."""
 
     flags: int
+    """What brokers tell each other about it; see `mark`."""
+
     advertisement: int
     """The id of the advertisement under which it was published."""
 
@@ -132,6 +135,11 @@ class Publication(msgspec.Struct, eq=False, gc=False):
             raise BugError(f"publication {self.identity} has no hop left: check ttl, then forward")
         hops = hops + 1 if hops < TTL_MAX else TTL_MAX
         return raw[:TTL_AT] + _ONE_BYTE[ttl - 1] + _ONE_BYTE[hops] + raw[TTL_AT + 2 :]
+
+    def mark(self, flags: int) -> None:
+        """Change the flags, as the publisher's broker may before it hands the publication on."""
+        self.flags = flags
+        self.raw = self.raw[:FLAGS_AT] + flags.to_bytes(2, "big") + self.raw[FLAGS_AT + 2 :]
 
     def _malformed(self, why: str) -> PeerError:
         return PeerError(f"the attributes of publication {self.identity} are malformed: {why}")

@@ -55,7 +55,6 @@ BROKEN: dict[str, list[Message | Publication | bytes]] = {
     "a module's message without the module": [Order(1)],
     "withdraws what it has not": [Unsubscribe(99)],
     "withdraws what is another's": [Unsubscribe(20)],
-    "withdraws an advertisement it has not": [Unadvertise(8)],
     "subscribes under a known id": [Subscribe(20, ALL, 9)],
     "advertises under a known id": [Advertise(8, ALL, "x", 9)],
     "bad attributes": [make_publication(7, 1, {}).frame()[:-1] + b"\xc1"],

@@ -9,6 +9,7 @@ from runnel.broker.effects import Connect
 from runnel.broker.events import Connected, FramesArrived, TimerFired
 from runnel.broker.ids import IdSource
 from runnel.broker.links import LinkConfig
+from runnel.client.config import SessionConfig
 from runnel.client.effects import (
     Confirmed,
     Deliver,
@@ -21,7 +22,7 @@ from runnel.client.effects import (
     Unconfirmed,
 )
 from runnel.client.move import Move
-from runnel.client.session import Session, SessionConfig
+from runnel.client.session import Session
 from runnel.errors import InputError
 from runnel.language import parse
 from runnel.wire import PROTOCOL, Advertise, Bye, Fence, Hello, Subscribe, encode, make_publication
