@@ -26,8 +26,11 @@ from runnel.wire import (
     Fence,
     Frame,
     Hello,
+    Mcm,
     Missed,
+    Mum,
     Publication,
+    Relocate,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -69,7 +72,7 @@ messages = st.one_of(
         ids,
     ),
     st.builds(Ack, ids, ids, ids, st.booleans()),
-    st.builds(Advertise, ids, raws, names, ttls),
+    st.builds(Advertise, ids, raws, names, ttls, ids),
     st.builds(Unadvertise, ids),
     st.builds(Subscribe, ids, raws, ttls),
     st.builds(Unsubscribe, ids),
@@ -77,6 +80,9 @@ messages = st.one_of(
     st.builds(Fence, ids),
     st.builds(Missed, ids),
     st.builds(Bye, names),
+    st.builds(Mum, ids, raws, names, ttls, ids),
+    st.builds(Mcm, ids, ids, st.booleans()),
+    st.builds(Relocate, ids, names, names),
 )
 streams = st.lists(st.one_of(publications, messages), min_size=1, max_size=5)
 
@@ -163,5 +169,8 @@ def test_every_core_message_is_drawn():
         Fence,
         Missed,
         Bye,
+        Mum,
+        Mcm,
+        Relocate,
     }
     assert {m for m in REGISTRY.messages if m.__module__ == Hello.__module__} == drawn

@@ -25,7 +25,14 @@ def test_seeds_are_clean_and_every_fault_fired(chunk: int) -> None:
     assert not failed
     assert all(summary.fired[kind] for kind in FAULTS), summary.fired
     assert summary.seen["resumed"] and summary.seen["expired"]
+    assert summary.seen["migrated"] and summary.seen["undone"] and summary.seen["relocations"]
     assert summary.checked > 50 * SEEDS_PER_CHUNK, "too little happened to prove anything"
+
+
+def test_publishers_are_placed_by_both_algorithms_in_many_seeds() -> None:
+    drawn = [draw_plan(s).settings.placement.algorithm for s in range(CHUNKS * SEEDS_PER_CHUNK)]
+    assert min(drawn.count("pop"), drawn.count("grape")) >= 150
+    assert drawn.count("pop") + drawn.count("grape") >= 300
 
 
 def test_queues_overflow_in_some_seeds_and_drops_are_counted() -> None:

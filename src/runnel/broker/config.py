@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from runnel.broker.links import LinkConfig
+from runnel.broker.links import SECOND, LinkConfig
 
 
 def client_link_config() -> LinkConfig:
@@ -23,4 +23,6 @@ class BrokerConfig:
     credit_max: int = 1024  # publications a client may have unacknowledged
     credit_min: int = 16
     congested_bytes: int = 8 << 20  # a broker link with this much waiting slows publishers down
+    lease_ns: int = 60 * SECOND  # how long one module may have an entity to itself
+    rest_ns: int = 30 * SECOND  # how long an entity that was moved is left alone
     tell_stories: bool = False

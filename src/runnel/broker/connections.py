@@ -39,7 +39,7 @@ class Connections(ABC):
     def __init__(self, config: BrokerConfig, incarnation: int) -> None:
         self.config = config
         self.name = config.name
-        self.arbiter = Arbiter()
+        self.arbiter = Arbiter(config.lease_ns, config.rest_ns)
         self.meter = Meter()
         self.links: dict[str, Link] = {}
         self._by_number: list[Link | None] = []

@@ -95,12 +95,13 @@ class TreeRouting:
     def advertise(self, link: Link, message: Advertise) -> None:
         """Flood, and send back the subscriptions that the new publisher concerns."""
         known = self.tables.srt.get(message.id)
-        if known is not None and known.epoch != message.epoch:
-            return
         if known is not None:
-            raise PeerError(
-                f"advertisement {message.id} came over {link.name} but is known already"
-            )
+            is_another = known.epoch == message.epoch and not (message.epoch and known.link is link)
+            if is_another:  # two publishers with one id, or links that form a ring
+                raise PeerError(
+                    f"advertisement {message.id} came over {link.name} but is known already"
+                )
+            return
         selection = decode_selection(message.selection)
         row = Advertisement(
             *(message.id, selection, message.selection, message.publisher, message.ttl, link),

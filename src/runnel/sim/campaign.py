@@ -11,6 +11,7 @@ from random import Random
 
 from runnel.broker.config import BrokerConfig
 from runnel.broker.links import LinkConfig
+from runnel.placement.config import Algorithm, PlacementConfig
 from runnel.routing.tree import TreeConfig
 from runnel.sim.model import Tree
 from runnel.sim.resources import Resources
@@ -86,7 +87,8 @@ class Settings:
     latency_ns_max: int
     bytes_per_second: int
     resources: Resources
-    modules: tuple[str, ...] = ()  # the modules that are on; there are none yet
+    placement: PlacementConfig
+    rest_ns: int  # of publishers that were placed
 
     @property
     def tree(self) -> TreeConfig:
@@ -107,6 +109,8 @@ class Settings:
             credit_max=self.credit_max,
             credit_min=min(4, self.credit_max),
             congested_bytes=self.queue_bytes_max // 4,
+            lease_ns=2 * RESUME_TIMEOUT_NS,
+            rest_ns=self.rest_ns,
             tell_stories=tell_stories,
         )
 
@@ -191,6 +195,27 @@ def draw_settings(random: Random) -> Settings:
         latency_ns_max=random.choice((1, 20, 80)) * MILLISECOND,
         bytes_per_second=random.choice((0, 0, 10_000, 100_000)),
         resources=resources,
+        placement=draw_placement(random),
+        rest_ns=random.choice((1, 100, 1_000)) * MILLISECOND,
+    )
+
+
+def draw_placement(random: Random) -> PlacementConfig:
+    """In half of the runs publishers are placed, after so few publications that it happens again and again."""
+    algorithms: tuple[Algorithm, ...] = ("off", "off", "pop", "grape")
+    return PlacementConfig(
+        random.choice(algorithms),
+        n=random.choice((5, 50)),
+        w_s=0.5,
+        p_threshold=random.choice((2, 5)),
+        damping=random.choice((0.0, 0.0, 1.0)),
+        metric=random.choice(("load", "delay")),
+        weight_percent=random.choice((1.0, 50.0, 100.0)),
+        g_threshold=random.choice((2, 5, 12)),
+        gain_percent_min=random.choice((0.0, 5.0)),
+        ping_samples=2,
+        ping_every_s=random.choice((0.2, 5.0)),
+        answer_timeout_s=random.choice((0.3, 2.0)),
     )
 
 

@@ -15,7 +15,10 @@ from random import Random
 
 from runnel.broker.broker import Broker
 from runnel.broker.invariants import check_broker
+from runnel.broker.module import Context, Module
+from runnel.placement.grape_module import Grape
 from runnel.placement.migration import Migration
+from runnel.placement.pop_module import Pop
 from runnel.routing.tree import TreeRouting
 from runnel.sim.campaign import HEARTBEAT_NS, RESUME_TIMEOUT_NS, Plan, Round
 from runnel.sim.checkers import Checker, Violation, check_memory
@@ -103,9 +106,22 @@ class Run:
             self._incarnations,
             self.world.matcher,
             lambda tables: TreeRouting(settings.tree, tables),
-            [Probes(3 * HEARTBEAT_NS // 2), Migration()],
+            [Probes(3 * HEARTBEAT_NS // 2), *self._placement(host)],
         )
         self.world.start(host, broker)
+
+    def _placement(self, host: Host) -> tuple[Module, ...]:
+        """What moves publishers; where it is off nobody traces anything, as in a network without it."""
+        migration, config = Migration(), self.plan.settings.placement
+
+        def migrate(context: Context, id: int, to: str, address: str, now: int) -> bool:
+            self.checker.seen["relocations"] += 1
+            return migration.relocate(context, id, to, address)
+
+        if config.algorithm == "off":
+            return (migration,)
+        chance = Random(f"{self.plan.seed} {host.name} {self._incarnations}").random
+        return migration, Pop(config, migrate, "", chance), Grape(config, migrate)
 
     def _churn(self, round: Round) -> None:
         begin = self.world.now

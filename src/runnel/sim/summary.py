@@ -89,5 +89,6 @@ class Summary:
         return (
             f"{self.seeds:,} seeds {state}, {self.seeds / seconds:.1f} seeds/s, "
             f"{self.checked:,} messages checked, {self.handlings / seconds:,.0f} handlings/s; "
+            f"publishers migrated {self.seen['migrated']:,}, undone {self.seen['undone']:,}; "
             f"faults fired: {faults}"
         )

@@ -16,9 +16,12 @@ from runnel.wire import (
     Fence,
     Hello,
     Lane,
+    Mcm,
     Message,
     Missed,
+    Mum,
     Registry,
+    Relocate,
     Subscribe,
     Unadvertise,
     Unsubscribe,
@@ -42,6 +45,9 @@ CORE = {
     9: (Fence(9), Lane.DATA),
     10: (Missed(3), Lane.DATA),
     11: (Bye("going home"), Lane.DATA),
+    12: (Mum(1 << 40, STOCKS, "nyse", 255, 3), Lane.DATA),
+    13: (Mcm(1 << 40, 3, True), Lane.DATA),
+    14: (Relocate(1 << 40, "b2", "runnel://10.0.0.2:7001"), Lane.MONITOR),
 }
 
 
