@@ -413,6 +413,16 @@ class Publisher:
         """Where that broker was reached."""
         return self._publisher.address
 
+    @property
+    def migrations(self) -> int:
+        """How many times it has gone to another broker."""
+        return self._publisher.migrations
+
+    @property
+    def pause_s(self) -> float:
+        """For how long nothing could be published when it last did, in seconds."""
+        return self._publisher.pause_s
+
     def migrate_to(self, url: str, *, timeout: float = 30.0) -> None:
         """Publish at another broker from now on, with nothing lost; raises as `runnel.Publisher.migrate_to` does."""
         self._thread.call(self._publisher.migrate_to(url, timeout=timeout))
