@@ -96,8 +96,8 @@ class TreeRouting:
         """Flood, and send back the subscriptions that the new publisher concerns."""
         known = self.tables.srt.get(message.id)
         if known is not None:
-            is_another = known.epoch == message.epoch and not (message.epoch and known.link is link)
-            if is_another:  # two publishers with one id, or links that form a ring
+            if known.link is not link and known.epoch == message.epoch:
+                # Two publishers with one id, or links that form a ring.
                 raise PeerError(
                     f"advertisement {message.id} came over {link.name} but is known already"
                 )
