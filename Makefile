@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.installed
 SOURCES := pyproject.toml setup.py $(wildcard native/* src/runnel/matching/*.pyx src/runnel/matching/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-mutations check clean
+.PHONY: help setup demo test test-mutations check diagrams clean
 
 help:           ## this list
 	@grep -hE "^[a-z%-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/^([a-z%-]+):[^#]*## */  make \1\t/" | expand -t 22
@@ -40,6 +40,9 @@ check: setup    ## ruff, mypy --strict, import-linter, documentation examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest --quiet --doctest-modules src tests/docs
+
+diagrams: setup ## renew the diagrams in docs/ that are drawn from the code
+	@$(BIN)/python tests/docs/test_diagrams.py
 
 bench-%: setup  ## run bench/NAME.py (make bench-matching); the last line is JSON
 	@$(BIN)/python bench/$*.py $(ARGS)

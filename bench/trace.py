@@ -1,7 +1,8 @@
 """What tracing costs: `make bench-trace`.
 
 record     on the broker's thread, per row: a run of publications that a client sent, or that went to clients with one
-           subscription each; in runs of so many. The collector of garbage is on, as in a broker
+           subscription each; in runs of so many, up to the arrays that the writer takes. The collector of garbage is
+           on, as in a broker
 write      on the writer's side, per row: from what was recorded to files on disk
 door       CPU per publication of a whole broker with 10,000 subscriptions, from bytes to bytes, one local delivery
            and one forward each, in chunks of so many: without a trace, with one publication of a hundred, with
@@ -175,6 +176,7 @@ def record_rows(quick: bool) -> list[Row]:
                 began = process_time()
                 for piece, their in zip(pieces, hops, strict=True):
                     module.routed(broker, link, piece, their, 1)  # noqa: B023 - called in this turn
+                recorder.seal()  # noqa: B023
                 watch.spent += process_time() - began  # noqa: B023
                 return sum(chunk.rows for chunk in recorder.take())  # noqa: B023
 
@@ -187,27 +189,37 @@ def record_rows(quick: bool) -> list[Row]:
 def write_rows(quick: bool) -> list[Row]:
     """Taking, converting, compressing, and bringing to disk."""
     count = 2_000 if quick else 100_000
-    frames = [p.raw for p in publications(count)]
+    quotes = publications(count)
     found = []
     with TemporaryDirectory() as folder:
         recorder = Recorder()
         writer = Writer(WriterConfig(Path(folder), "bench", "virtual"), recorder, lambda: 0)
+        audience = recorder.tape.audiences.join("B")
+        for client in range(SYMBOLS):
+            audience.link_up(client)
+            audience.add(client, client, f"client{client}")
 
-        def publications_once() -> int:
+        def record(rows: str) -> int:
             for at in range(0, count, 20):
-                recorder.publications("B", 1, tuple(frames[at : at + 20]))
-            writer.flush()
+                run = quotes[at : at + 20]
+                hops = [[n] if rows == "deliveries" else [] for n in range(len(run))]
+                recorder.tape.add(0, run, hops, 1, rows == "publications")
+                if at % 4_000 == 0:
+                    recorder.seal()
+            recorder.seal()
             return count
 
-        def deliveries_once() -> int:
-            for at in range(0, count, 20):
-                wanted = tuple([(n, f"client{n}") for n in range(20)])
-                recorder.deliveries("B", 1, tuple(frames[at : at + 20]), (1,) * 20, wanted)
-            writer.flush()
-            return count
+        for rows in ("publications", "deliveries"):
+            watch = Stopwatch()
 
-        for rows, once in (("publications", publications_once), ("deliveries", deliveries_once)):
-            found.append(row_of("write", "us_per_row", once, quick, rows=rows))
+            def once(rows: str = rows, watch: Stopwatch = watch) -> int:
+                record(rows)
+                began = process_time()
+                writer.flush()
+                watch.spent += process_time() - began
+                return count
+
+            found.append(row_of("write", "us_per_row", once, quick, watch.read, rows=rows))
         writer.close()
     return found
 

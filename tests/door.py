@@ -6,7 +6,7 @@ from typing import Any
 
 from runnel.broker.broker import Broker
 from runnel.broker.config import BrokerConfig
-from runnel.broker.effects import Close, Connect, SendMany, SetTimer, Trace
+from runnel.broker.effects import Close, Connect, SendMany, SendSame, SetTimer, Trace
 from runnel.broker.events import Connected, FramesArrived, TimerFired
 from runnel.broker.module import Module
 from runnel.broker.tables import OwnMatcher
@@ -55,6 +55,8 @@ class Door:
     def take(self, effects: list[Any]) -> None:
         for effect in effects:
             match effect:
+                case SendSame(conns=conns, frames=frames):
+                    self.take([SendMany(conn, frames) for conn in conns])
                 case SendMany(conn=conn, frames=frames):
                     decoder = self._decoders.setdefault(conn, Decoder())
                     found = decoder.feed(b"".join(frames))

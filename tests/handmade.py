@@ -10,8 +10,8 @@ from runnel.trace.recorder import Recorder, RecorderConfig
 from runnel.trace.schemas import SCHEMAS
 from runnel.trace.writer import Writer, WriterConfig
 from runnel.wire import make_publication
-from runnel.wire.header import TTL_AT
 from runnel.wire.selections import encode_selection
+from taping import after_hops, enter, leave
 
 SECOND = 1_000_000_000
 ADVERTISEMENT = 7
@@ -34,7 +34,7 @@ class HandMade:
             "window_ns": round(window_s * SECOND),
             "output_ratio": None,
             "memory_bytes": None,
-            "messages_in": list(zip(("publication", "control"), counts, strict=True)),
+            "messages_in": list(zip(("Publication", "control"), counts, strict=True)),
         }
         row |= known
         self._recorder.add("intervals", broker, round(end_s * SECOND), tuple(row.values()))
@@ -42,8 +42,8 @@ class HandMade:
     def publish(self, counter: int, at_s: float, broker: str = "B0", **attributes: int) -> None:
         """A publication enters."""
         time_ns = round(at_s * SECOND)
-        frame = make_publication(ADVERTISEMENT, counter, attributes, time_ns=time_ns).raw
-        self._recorder.publications(broker, time_ns, (frame,))
+        made = make_publication(ADVERTISEMENT, counter, attributes, time_ns=time_ns)
+        enter(self._recorder, broker, time_ns, made)
 
     def deliver(
         self,
@@ -56,10 +56,9 @@ class HandMade:
     ) -> None:
         """A publication leaves for one subscription."""
         made = make_publication(ADVERTISEMENT, counter, {}, time_ns=round(published_s * SECOND))
-        frame = made.raw[: TTL_AT + 1] + bytes([hops]) + made.raw[TTL_AT + 2 :]
-        wanted = ((subscription, f"c{subscription}"),)
         time_ns = round((published_s + delay_s) * SECOND)
-        self._recorder.deliveries(broker, time_ns, (frame,), (1,), wanted)
+        wanted = (subscription, f"c{subscription}")
+        leave(self._recorder, broker, time_ns, after_hops(made, hops), wanted)
 
     def subscribe(
         self, id: int, filter: str, at_s: float, broker: str = "B0", event: str = "made"

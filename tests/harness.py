@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from runnel.broker.broker import Broker
 from runnel.broker.config import BrokerConfig
-from runnel.broker.effects import Close, Connect, SendMany, SetTimer, Trace
+from runnel.broker.effects import Close, Connect, SendMany, SendSame, SetTimer, Trace
 from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
 from runnel.broker.ids import IdSource
 from runnel.broker.invariants import check_broker
@@ -234,6 +234,9 @@ class Network:
             match effect:
                 case SendMany(conn=conn, frames=frames):
                     self._send(conn, frames)
+                case SendSame(conns=conns, frames=frames):
+                    for conn in conns:
+                        self._send(conn, frames)
                 case Connect(peer=peer):
                     self._connect(name, peer)
                 case Close(conn=conn, reason=reason):

@@ -45,12 +45,26 @@ def _step(info: inspect.Type, part: str, value: Any) -> tuple[inspect.Type, str]
     if isinstance(info, inspect.StructType):
         return next(field.type for field in info.fields if field.name == part), part
     assert isinstance(info, inspect.DictType)
-    return info.value_type, next(key for key, item in value.items() if not isinstance(item, str))
+    kind = info.value_type
+    return kind, next(key for key, item in value.items() if _is_wrong(kind, item))
+
+
+def _is_wrong(info: inspect.Type, value: Any) -> bool:
+    """Whether an item of a table with free keys, which are texts or tables, is the one complained about."""
+    if not isinstance(info, inspect.StructType):
+        return not isinstance(value, str)
+    try:
+        msgspec.convert(value, info.cls)
+    except msgspec.ValidationError:
+        return True
+    return False
 
 
 def allowed(info: inspect.Type, value: Any) -> str:
     """What would be right: the kind if the kind is wrong, the limit if only that is."""
     match info:
+        case inspect.UnionType(types=types):  # what is given, or nothing; TOML has no nothing
+            return allowed(next(t for t in types if not isinstance(t, inspect.NoneType)), value)
         case inspect.LiteralType(values=values):
             return f"one of {', '.join(map(str, values))}"
         case inspect.BoolType():
@@ -60,6 +74,8 @@ def allowed(info: inspect.Type, value: Any) -> str:
             right = int if whole else (int, float)
             if isinstance(value, bool) or not isinstance(value, right):
                 return "a whole number" if whole else "a number"
+            if info.gt is not None and value <= info.gt:
+                return f"more than {info.gt}"
             return f"at least {least}" if least is not None and value < least else f"at most {most}"
         case inspect.StrType(min_length=least, max_length=most):
             if not isinstance(value, str):

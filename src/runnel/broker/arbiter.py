@@ -74,10 +74,13 @@ class Arbiter:
 
     def owner(self, entity: str, now: int) -> str | None:
         """Who has an entity."""
+        lease = self.lease(entity, now)
+        return None if lease is None or lease.resting else lease.owner
+
+    def lease(self, entity: str, now: int) -> Lease | None:
+        """What stands in the way of others: that somebody has an entity, or that it rests."""
         lease = self._leases.get(entity)
-        return (
-            lease.owner if lease is not None and now < lease.until and not lease.resting else None
-        )
+        return lease if lease is not None and now < lease.until else None
 
     def forget_expired(self, now: int) -> None:
         """Drop the leases that are over."""

@@ -15,7 +15,7 @@ from typing import Any
 from runnel.broker.barriers import Barriers
 from runnel.broker.config import BrokerConfig
 from runnel.broker.connections import OVERFLOW, TICK, Connections
-from runnel.broker.effects import Effect, Exit, SendMany, SetTimer
+from runnel.broker.effects import Effect, Exit, SendMany, SendSame, SetTimer
 from runnel.broker.events import (
     Connected,
     Disconnected,
@@ -76,6 +76,9 @@ class Broker(Connections):
         self._modules = {module.name: module for module in modules}
         self._markers = [m for m in self._modules.values() if m.marks_publications]
         self._watchers = [m for m in self._modules.values() if m.watches_publications]
+        self._mark_watchers = [
+            m for m in self._modules.values() if m.watches_publications or m.watches_marked
+        ]
         self._table_watchers = [m for m in self._modules.values() if m.watches_tables]
         if self._table_watchers:
             self.tables.on_change = self._table_changed
@@ -277,7 +280,8 @@ class Broker(Connections):
         outs: dict[int, list[bytes]] = {}
         if self._markers and link.is_client:
             self._mark(link, run)
-        is_watched = bool(self._watchers) or self.story is not None
+        watchers = self._watching(run)
+        is_watched = bool(watchers) or self.story is not None
         all_hops: list[list[int]] = []
         link.data.received += len(run)
         link.publications_in += len(run)
@@ -307,7 +311,7 @@ class Broker(Connections):
         if clock is not None:
             meter.matching_ns += clock() - began
         if is_watched:
-            self._tell(link, run, all_hops)
+            self._tell(link, run, all_hops, watchers)
 
     def _publish_one(self, link: Link, publication: Publication) -> None:
         """The same for a run of one, as most are where there is little to do: all links share its frames."""
@@ -321,6 +325,8 @@ class Broker(Connections):
         hops = self.strategy.next_hops(link, publication)
         delivered = [publication.raw]
         forwarded: list[bytes] = []
+        conns: list[int] = []  # what was sent last, and where to
+        same: list[bytes] = []
         at_once = queued = 0
         for number in hops:
             target = by_number[number]
@@ -334,7 +340,11 @@ class Broker(Connections):
                 continue
             if is_free and target.credit == credit_max and target.send_at_once(frames[0], now):
                 at_once += 1
-                effects.append(SendMany(target.conn, frames))
+                if frames is same:
+                    conns.append(target.conn)
+                else:
+                    conns, same = [target.conn], frames
+                    effects.append(SendSame(conns, frames))
             else:
                 queued += 1
                 target.send_publications(frames)
@@ -344,24 +354,39 @@ class Broker(Connections):
         meter.bytes_out += at_once * len(publication.raw)
         if clock is not None:
             meter.matching_ns += clock() - began
+        watchers = self._mark_watchers if publication.flags else self._watchers
         if self.story is not None:
-            self._tell(link, [publication], [hops])
-        elif self._watchers:
-            for module in self._watchers:
-                module.routed(self, link, [publication], [hops], now)
+            self._tell(link, [publication], [hops], watchers)
+        else:
+            for module in watchers:
+                module.routed_one(self, link, publication, hops, now)
 
     def _mark(self, link: Link, run: list[Publication]) -> None:
         for module in self._markers:
             module.entering(self, link, run, self._now)
 
-    def _tell(self, link: Link, run: list[Publication], all_hops: list[list[int]]) -> None:
+    def _watching(self, run: list[Publication]) -> list[Module]:
+        """The modules that are told of a run: where nothing is marked, not those that only watch what is."""
+        if len(self._mark_watchers) > len(self._watchers):
+            for publication in run:
+                if publication.flags:
+                    return self._mark_watchers
+        return self._watchers
+
+    def _tell(
+        self,
+        link: Link,
+        run: list[Publication],
+        all_hops: list[list[int]],
+        watchers: list[Module],
+    ) -> None:
         """Let the story and the modules that watch know of publications."""
         if self.story is not None:
             for publication, hops in zip(run, all_hops, strict=True):
                 names = [target.name for n in hops if (target := self._by_number[n])]
                 what = f"{link.name} published, for {names}"
                 self.story.tell(self._now, what, publication.identity)
-        for module in self._watchers:
+        for module in watchers:
             module.routed(self, link, run, all_hops, self._now)
 
     def _table_changed(self, what: str, row: Any) -> None:

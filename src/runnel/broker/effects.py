@@ -17,6 +17,13 @@ class SendMany(Struct, frozen=True, gc=False):
     frames: list[bytes]
 
 
+class SendSame(Struct, frozen=True, gc=False):
+    """Write the same frames to several connections, one after the other."""
+
+    conns: list[int]
+    frames: list[bytes]
+
+
 class Connect(Struct, frozen=True, gc=False):
     """Dial a broker; `Connected` or `Disconnected(conn=0)` with its name will tell."""
 
@@ -48,4 +55,4 @@ class Trace(Struct, frozen=True):
     data: dict[str, Any]
 
 
-Effect = SendMany | Connect | Close | SetTimer | Exit | Trace
+Effect = SendMany | SendSame | Connect | Close | SetTimer | Exit | Trace

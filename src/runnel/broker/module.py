@@ -54,6 +54,7 @@ class Module:
     messages: tuple[type[Message], ...] = ()  # the messages it takes
     marks_publications: bool = False  # whether `entering` is to be called
     watches_publications: bool = False  # whether `routed` is to be called
+    watches_marked: bool = False  # the same, but only for runs in which a publication is marked
     watches_tables: bool = False  # whether `subscribed`, `advertised` and their opposites are
 
     def start(self, context: Context, now: int) -> None:
@@ -77,6 +78,12 @@ class Module:
         now: int,
     ) -> None:
         """Publications that came over a link one after the other were routed, each to its hops."""
+
+    def routed_one(
+        self, context: Context, link: Link, publication: Publication, hops: list[int], now: int
+    ) -> None:
+        """The same for one alone."""
+        self.routed(context, link, [publication], [hops], now)
 
     def subscribed(self, context: Context, link: Link, row: Subscription, now: int) -> None:
         """A subscription came into the PRT."""

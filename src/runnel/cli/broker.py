@@ -39,6 +39,11 @@ def _print_example(ctx: click.Context, option: click.Parameter, wanted: bool) ->
     help="A broker to dial; once for each.",
 )
 @click.option("--allow-remote", is_flag=True, help="Listen beyond this machine, unauthenticated.")
+@click.option(
+    "--placement",
+    type=click.Choice(["off", "pop", "grape"]),
+    help="Whether, and by which algorithm, publishers are moved towards their subscribers.",
+)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.option("--log-format", type=click.Choice(["text", "json"]))
 @click.option(
@@ -104,6 +109,7 @@ def _allow_many_connections() -> None:
 def _given(
     neighbours: tuple[str, ...],
     allow_remote: bool,
+    placement: str | None,
     log_level: str | None,
     log_format: str | None,
     **plain: str | None,
@@ -114,6 +120,8 @@ def _given(
         tables["neighbours"] = dict(map(_neighbour, neighbours))
     if allow_remote:
         tables["allow_remote"] = True
+    if placement is not None:
+        tables["placement"] = {"algorithm": placement}
     log = {"level": log_level, "format": log_format}
     if given := {key: value for key, value in log.items() if value is not None}:
         tables["log"] = given

@@ -17,7 +17,7 @@ from runnel.version import __version__
 INTERRUPTED = 130
 _COMMANDS = (
     *("broker", "up", "down", "status"),
-    *("pub", "sub", "advertise", "explain"),
+    *("pub", "sub", "advertise", "explain", "placement", "move-publisher"),
     *("demo", "simulate", "match", "stocks", "trace", "reproduce", "completion"),
 )
 
@@ -31,7 +31,8 @@ class _Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = getattr(import_module(f"runnel.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command = getattr(import_module(f"runnel.cli.{name}"), name)
         assert isinstance(command, click.Command)
         return command
 

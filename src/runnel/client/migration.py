@@ -42,6 +42,21 @@ TRANSITIONS: dict[tuple[Step, str], Step] = {
 """Every step there is; the diagram in docs/placement.md is made from it."""
 
 
+def diagram() -> str:
+    """The steps as a state diagram in Mermaid, whose labels may have neither colons nor semicolons.
+
+    >>> print(diagram().splitlines()[2])
+        joining --> pausing: both are up
+    """
+    lines = ["stateDiagram-v2", f"    [*] --> {Step.JOINING.value}"]
+    for (step, event), then in TRANSITIONS.items():
+        label = event.replace(":", "").replace(";", ",")
+        lines.append(f"    {step.value} --> {then.value}: {label}")
+    ends = [step for step in Step if not any(step is before for before, _ in TRANSITIONS)]
+    lines += [f"    {step.value} --> [*]" for step in ends]
+    return "\n".join(lines)
+
+
 class Migration:
     """One migration of the advertisement `id`. `target` is a session that has no publishers or subscriptions."""
 

@@ -1,8 +1,9 @@
 """The broker's side of inspection: answers what it is asked, and tells neighbours where this broker listens.
 
 Rules:
-- Asking changes nothing. An event that is asked about is routed by the same strategy and tables as a real one,
-  but nothing is sent and nothing is counted.
+- Asking changes nothing, unless it is a `Command`. An event that is asked about is routed by the same strategy and
+  tables as a real one, but nothing is sent and nothing is counted.
+- What other modules know they answer themselves: `answers`, by the kind of the question.
 - Whoever asks is not shown: a link that only asks is no part of what it asks about.
 - A question that makes no sense is answered with an error; only bytes that make no sense end the link.
 """
@@ -10,7 +11,7 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from itertools import islice
 from typing import Any
@@ -24,8 +25,10 @@ from runnel.broker.tables import Advertisement, Subscription
 from runnel.errors import InputError
 from runnel.inspection.messages import Ask, Whereabouts, pieces
 from runnel.inspection.questions import (
+    NAME_OF,
     QUESTIONS,
     ROWS_MAX,
+    Question,
     Route,
     Status,
     StoryOf,
@@ -45,6 +48,7 @@ GONE_KEPT_NS = 3_600 * 10**9
 """How many neighbours that were lost are remembered, and for how long, to be named to whoever looks for them."""
 
 Answered = dict[str, Any]
+Answers = Mapping[type[Question], Callable[[Context, Any, int], Answered]]
 
 
 class Inspection(Module):
@@ -53,20 +57,20 @@ class Inspection(Module):
     name = "inspection"
     messages = (Ask, Whereabouts)
 
-    def __init__(self, address: str = "") -> None:
+    def __init__(self, address: str = "", answers: Answers | None = None) -> None:
         self.address = address
         self._started = 0
-        self._now = 0
         self._asked = 0
         self._askers: dict[Link, None] = {}
         self._addresses: dict[Link, str] = {}
         self._gone: dict[str, tuple[int, str]] = {}  # since when, and where it listened
-        self._answers: dict[type, Callable[[Context, Any], Answered]] = {
+        self._answers: Answers = {
             Status: self._status,
             TableRows: _tables,
             Route: self._route,
             Subscriptions: _subscriptions,
             StoryOf: self._story,
+            **(answers or {}),
         }
 
     # -- what the broker calls ------------------------------------------------------------------------
@@ -97,24 +101,23 @@ class Inspection(Module):
             return
         if link.kind == "client":
             self._askers[link] = None
-        self._now = now
-        for piece in pieces(message.token, self._answer(context, message)):
+        for piece in pieces(message.token, self._answer(context, message, now)):
             context.send(link, piece)
 
-    def _answer(self, context: Context, ask: Ask) -> Answered:
+    def _answer(self, context: Context, ask: Ask, now: int) -> Answered:
         kind = QUESTIONS.get(ask.question)
-        if kind is None:
-            known = ", ".join(QUESTIONS)
+        if kind is None or kind not in self._answers:
+            known = ", ".join(NAME_OF[one] for one in self._answers)
             return {"error": f"there is no question {ask.question!r}: ask for one of {known}"}
         try:
             argument = msgspec.msgpack.decode(ask.argument, type=kind)
-            return self._answers[kind](context, argument)
+            return self._answers[kind](context, argument, now)
         except (msgspec.ValidationError, InputError) as error:
             return {"error": f"{ask.question}: {error}"}
 
     # -- the answers ----------------------------------------------------------------------------------
 
-    def _status(self, context: Context, _: Status) -> Answered:
+    def _status(self, context: Context, _: Status, now: int) -> Answered:
         shown = [link for link in context.links.values() if link not in self._askers]
         brokers = [link for link in shown if link.kind == "broker"]
         clients = [link for link in shown if link.kind == "client"]
@@ -122,12 +125,12 @@ class Inspection(Module):
             "name": context.name,
             "version": __version__,
             "address": self.address,
-            "uptime_s": (self._now - self._started) / 1e9,
+            "uptime_s": (now - self._started) / 1e9,
             "links": [self._link(link) for link in (*brokers, *clients[:ROWS_MAX])],
             "gone": [
-                {"name": name, "address": address, "for_s": (self._now - since) / 1e9}
+                {"name": name, "address": address, "for_s": (now - since) / 1e9}
                 for name, (since, address) in self._gone.items()
-                if self._now - since < GONE_KEPT_NS
+                if now - since < GONE_KEPT_NS
             ],
             "clients": len(clients),
             "advertisements": len(context.tables.srt),
@@ -150,7 +153,7 @@ class Inspection(Module):
             "credit": link.credit,
         }
 
-    def _route(self, context: Context, route: Route) -> Answered:
+    def _route(self, context: Context, route: Route, now: int) -> Answered:
         self._asked += 1
         publication = make_publication(ID_MAX, self._asked, route.event)
         source = context.links.get(route.peer)
@@ -176,14 +179,14 @@ class Inspection(Module):
             "advertised_by": [_advertisement(row) for row in islice(adverts, route.rows_max)],
         }
 
-    def _story(self, context: Context, asked: StoryOf) -> Answered:
+    def _story(self, context: Context, asked: StoryOf, now: int) -> Answered:
         if context.story is None:
             raise InputError(f"{context.name} keeps no stories: start it with stories = true")
         id: Any = (asked.id, asked.counter) if asked.counter else asked.id
         found = context.story.of(id)
         return {
             "broker": context.name,
-            "now_ns": self._now,  # this broker's clock, for whoever wants to know how long ago
+            "now_ns": now,  # this broker's clock, for whoever wants to know how long ago
             "lines": [str(line) for line in found],
             "entries": [{"at_ns": line.at, "what": line.what} for line in found],
         }
@@ -201,7 +204,7 @@ def _hop(link: Link) -> Answered:
     return {"name": link.name, "kind": link.kind, "up": link.established}
 
 
-def _tables(context: Context, asked: TableRows) -> Answered:
+def _tables(context: Context, asked: TableRows, now: int) -> Answered:
     tables, peer = context.tables, asked.peer
 
     def first(rows: Iterable[Any]) -> list[Any]:
@@ -237,7 +240,7 @@ def _subscription(row: Subscription) -> Answered:
     }
 
 
-def _subscriptions(context: Context, asked: Subscriptions) -> Answered:
+def _subscriptions(context: Context, asked: Subscriptions, now: int) -> Answered:
     link = context.links.get(asked.client)
     if link is None or link.kind != "client":
         raise InputError(f"{context.name} has no client {asked.client!r}")

@@ -6,6 +6,12 @@
     route          where an event would go, and who wants it
     subscriptions  what a client has subscribed to here, and why an event would or would not do
     story          what happened to one id, if the broker keeps stories
+    publishers     the publishers that are connected here, and what placement thinks of them
+
+Commands, by which operators change something:
+
+    decide           let placement decide about a publisher now, and move nobody
+    move-publisher   ask a publisher to go to another broker
 
 An argument is a map on the wire and one of these here; what is missing has its default, what is unknown is refused.
 """
@@ -17,6 +23,7 @@ from typing import Annotated
 import msgspec
 
 from runnel.language import Value
+from runnel.wire.messages import Address, Id, Name
 
 ROWS_MAX = 1_000
 """How many rows an answer holds at most: a broker with millions of them must not choke on a question."""
@@ -55,6 +62,32 @@ class Subscriptions(Question, frozen=True):
     rows_max: Rows = 100
 
 
+class Publishers(Question, frozen=True):
+    """Of one name, or all; with the candidates behind decisions, or without."""
+
+    publisher: str = ""
+    candidates: bool = False
+    rows_max: Rows = ROWS_MAX
+
+
+class Command(Question, frozen=True):
+    """Changes something; all other questions do not."""
+
+
+class Decide(Command, frozen=True):
+    """The advertisement of a publisher."""
+
+    advertisement: Id
+
+
+class MovePublisher(Command, frozen=True):
+    """The advertisement of a publisher, the broker that it is to go to, and where that one listens."""
+
+    advertisement: Id
+    broker: Name
+    address: Address
+
+
 class StoryOf(Question, frozen=True):
     """An id of a subscription or advertisement; with a counter, that of a publication."""
 
@@ -68,5 +101,8 @@ QUESTIONS: dict[str, type[Question]] = {
     "route": Route,
     "subscriptions": Subscriptions,
     "story": StoryOf,
+    "publishers": Publishers,
+    "decide": Decide,
+    "move-publisher": MovePublisher,
 }
 NAME_OF = {kind: name for name, kind in QUESTIONS.items()}

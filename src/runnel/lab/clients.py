@@ -5,7 +5,6 @@ It looks on as the world's watcher, and keeps counters instead of lists: there a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from runnel.broker.broker import Broker
@@ -16,12 +15,12 @@ from runnel.client.config import SessionConfig
 from runnel.client.effects import Deliver, HomeUp, MissedSome, Ready
 from runnel.client.session import Session
 from runnel.lab.crowd import due_times
+from runnel.lab.roaming import Note, PublishingClient, Roaming
 from runnel.lab.scenario import ClientsOf
 from runnel.sim.world import Host, World
 from runnel.wire import Publication
 from runnel.wire.header import FRAME, LENGTH_BYTES, PUBLICATION_TAG
-from runnel.workload.files import Event
-from runnel.workload.shape import SECOND, Publisher, Subscriber, Workload
+from runnel.workload.shape import SECOND, Workload
 
 RETRY_NS = 1_000_000  # a publisher without credit asks again
 _read_frame = FRAME.unpack_from
@@ -41,63 +40,63 @@ class Listener(Session):
 
     def _frames_arrived(self, conn: int, chunk: bytes, now: int) -> None:
         home = self.home
-        if home is not None and home.conn == conn and home.link.established:
-            count = 0 if home.decoder.waiting_bytes else publications_in(chunk)
-            if count:
-                self.heard += count
-                home.link.data.received += count
-                home.link.heard(len(chunk), now)
+        is_known = home is not None and home.conn == conn and home.link.established
+        if home is not None and is_known and not home.decoder.waiting_bytes:
+            count, rest = without_publications(chunk)
+            self.heard += count
+            home.link.data.received += count
+            home.link.heard(len(chunk) - len(rest), now)
+            if not rest:
                 return
+            chunk = rest
         super()._frames_arrived(conn, chunk, now)
 
     def _deliver(self, publication: Publication) -> None:
         self.heard += 1
 
 
-def publications_in(chunk: bytes) -> int:
-    """How many publications a chunk holds; 0 if it holds anything else, or half of one.
+def without_publications(chunk: bytes) -> tuple[int, bytes]:
+    """How many publications a chunk holds, and all that is left of it without them.
 
     >>> from runnel.wire import Fence, encode, make_publication
-    >>> frame = make_publication(7, 1, {"a": 1}).raw
-    >>> publications_in(frame * 3), publications_in(frame + frame[:9])
-    (3, 0)
-    >>> publications_in(frame + encode(Fence(5)))
-    0
+    >>> frame, fence = make_publication(7, 1, {"a": 1}).raw, encode(Fence(5))
+    >>> without_publications(frame * 3)
+    (3, b'')
+    >>> without_publications(frame + fence + frame + frame[:9]) == (2, fence + frame[:9])
+    True
     """
-    count, start, end = 0, 0, len(chunk)
+    count, rest, start, end = 0, b"", 0, len(chunk)
     last = end - FRAME.size
     while start <= last:
         length, tag = _read_frame(chunk, start)
-        if tag != PUBLICATION_TAG:
-            return 0
-        start += length + LENGTH_BYTES
-        count += 1
-    return count if start == end else 0
-
-
-class PublishingClient:
-    """A publisher at work."""
-
-    __slots__ = ("due", "events", "host", "id", "next", "session")
-
-    def __init__(self, host: Host, session: Session, id: int) -> None:
-        self.host = host
-        self.session = session
-        self.id = id
-        self.events: Iterator[Event] = iter(())
-        self.due: Iterator[int] = iter(())
-        self.next: Event | None = None
+        stop = start + length + LENGTH_BYTES
+        if stop > end:
+            break
+        if tag == PUBLICATION_TAG:
+            count += 1
+        else:
+            rest += chunk[start:stop]
+        start = stop
+    return count, rest + chunk[start:]
 
 
 class Clients:
-    """Everybody who is no broker. `names` are the brokers by index."""
+    """Everybody who is no broker. `names` are the brokers by index; publishers that `follow` go where they are told."""
 
     watches_brokers = False
 
-    def __init__(self, workload: Workload, names: tuple[str, ...], settings: ClientsOf) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        names: tuple[str, ...],
+        settings: ClientsOf,
+        *,
+        follow: bool = False,
+    ) -> None:
         self.world: World
-        self.link: LinkConfig
-        self.note: Callable[[str, str, dict[str, Any]], None]
+        self.roaming: Roaming
+        self._link: LinkConfig
+        self._note: Note
         self.published = 0
         self._delivered = 0
         self.missed = 0
@@ -109,19 +108,26 @@ class Clients:
         self._payload = bytes(settings.payload_bytes)
         self._verify = settings.verify
         self._read_every_ns = round(settings.read_every_s * SECOND)
+        self._follow = follow
         self._publishers: list[PublishingClient] = []
         self._subscribers: dict[int, Host] = {}
         self._made = 0
         self._zero_ns = self._end_ns = 0
+
+    def enter(self, world: World, link: LinkConfig, note: Note) -> None:
+        """The world that they will live in, with whoever writes down what is worth telling of a broker."""
+        self.world, self._link, self._note = world, link, note
+        self.roaming = Roaming(world, self._connect, self._publish, note)
 
     # -- coming and going -----------------------------------------------------------------------------
 
     def start_publishers(self) -> None:
         """Connect all publishers and let them advertise."""
         for publisher in self._workload.publishers:
-            host, session = self._connect(publisher, Session)
+            host, session = self._connect(publisher.name, self._names[publisher.broker or 0])
             id = session.advertise(publisher.name, publisher.advertisement)
-            self._publishers.append(PublishingClient(host, session, id))
+            self._publishers.append(PublishingClient(publisher.name, host, session, id))
+            self.roaming.add(self._publishers[-1])
             self.world.flush(host)
 
     def start_subscribers(self) -> None:
@@ -133,7 +139,8 @@ class Clients:
     def join(self, number: int) -> None:
         """One subscriber comes."""
         one = self._workload.subscribers[number]
-        host, session = self._connect(one, Session if self._verify else Listener)
+        kind = Session if self._verify else Listener
+        host, session = self._connect(one.name, self._names[one.broker or 0], kind)
         self._subscribers[number] = host
         session.subscribe(one.selection)
         self.world.flush(host)
@@ -150,14 +157,16 @@ class Clients:
         self.world.flush(host)
         host.stop()
 
-    def _connect(self, one: Publisher | Subscriber, kind: type[Session]) -> tuple[Host, Session]:
+    def _connect(
+        self, name: str, broker: str, kind: type[Session] = Session
+    ) -> tuple[Host, Session]:
         number = _FIRST_NUMBER + self._made
         self._made += 1
-        host = self.world.host(one.name)
-        session = kind(SessionConfig(one.name, self.link), number, IdSource(number))
+        host = self.world.host(name)
+        session = kind(SessionConfig(name, self._link), number, IdSource(number))
         self.world.start(host, session)
         self.waiting_for_homes += 1
-        session.connect(self._names[one.broker or 0], self.world.now)
+        session.connect(broker, self.world.now)
         return host, session
 
     def ask_routes(self) -> None:
@@ -210,6 +219,9 @@ class Clients:
 
     def _publish(self, one: PublishingClient) -> None:
         world, session, event = self.world, one.session, one.next
+        if one.is_paused:
+            one.is_late = True
+            return
         if not session.credit or event is None:
             self.held_back += 1
             if world.now < self._end_ns:
@@ -229,15 +241,17 @@ class Clients:
             self._delivered += len(effect.subscriptions)
         elif kind is Trace:
             if effect.kind not in _IN_LINKS:
-                self.note(host.name, effect.kind, effect.data)
+                self._note(host.name, effect.kind, effect.data)
         elif kind is Ready:
             self.waiting_for_routes -= 1
         elif kind is HomeUp:
             self.waiting_for_homes -= 1
-            if not cast(Session, host.machine).publishers:
+            if cast(Session, host.machine).subscriptions:
                 host.reads_every_ns = self._read_every_ns
         elif kind is MissedSome:
             self.missed += effect.count
+        if self._follow:
+            self.roaming.told(host, effect)
 
     def handled(self, host: Host, broker: Broker) -> None:
         """A broker took in an event."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+from msgspec import to_builtins
 from msgspec.structs import asdict as asdict_of
 
 from runnel.errors import InputError
@@ -101,6 +102,8 @@ def _settings(scenario: Scenario, output_bytes_per_s: int, trace: Path | None) -
     settings: dict[str, object] = {
         "routing": {"covering": routing.covering, "advertisements": routing.advertisements}
     }
+    if scenario.placement is not None:
+        settings["placement"] = to_builtins(scenario.placement)
     if output_bytes_per_s:
         settings["limits"] = {"output_bytes_per_s": output_bytes_per_s}
     if trace is not None:

@@ -15,15 +15,18 @@ Rules:
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from runnel.errors import BugError, InputError
 from runnel.lab.report import Findings
@@ -34,6 +37,8 @@ Scale = Literal["quick", "paper"]
 SCALES: tuple[Scale, ...] = ("quick", "paper")
 Tell = Callable[[float, str], None]
 """Told how much is done, from 0 to 1, and what is being done."""
+
+_Measured = TypeVar("_Measured")
 
 
 class Step(NamedTuple):
@@ -71,15 +76,40 @@ class Desk:
 
     def simulate(self, step: str, scenario: Scenario) -> Run:
         """Run a scenario as one of the steps; its trace stays in the experiment's folder."""
-        place = self.folder / "runs" / step.replace(" ", "-").replace(",", "")
-        _make_room(place)
+        place = self._place(step)
         with self.step(step) as tell:
             run = run_scenario(scenario, place, self.seed, lambda share, what: tell(share))
-        self.timings[step] |= {
-            "handlings": run.handlings,
-            "handlings_per_s": round(run.window_handlings / run.window_s) if run.window_s else None,
-        }
+        self.timings[step] |= _speed(run)
         return run
+
+    def simulate_all(
+        self, scenarios: Mapping[str, Scenario], measure: Callable[[Run], _Measured]
+    ) -> dict[str, _Measured]:
+        """Run scenarios, each as the step of its name, as many at once as there are processors.
+
+        Every run is measured in the process that ran it, so `measure` must be a function that others can find.
+        """
+        found: dict[str, _Measured] = {}
+        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+            jobs = {
+                pool.submit(_simulate, scenario, self._place(step), self.seed, measure): step
+                for step, scenario in scenarios.items()
+            }
+            try:
+                for job in as_completed(jobs):
+                    with self.step(jobs[job]):
+                        found[jobs[job]], timing = job.result()
+                    self.timings[jobs[job]] = timing
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return {step: found[step] for step in scenarios}
+
+    def _place(self, step: str) -> Path:
+        """Where the trace of a step goes."""
+        place = self.folder / "runs" / step.replace(" ", "-").replace(",", "")
+        _make_room(place)
+        return place
 
     @contextmanager
     def step(self, name: str) -> Iterator[Callable[[float], None]]:
@@ -131,12 +161,27 @@ def find_experiment(name: str) -> Experiment:
 
     >>> find_experiment("rooting")
     Traceback (most recent call last):
-    runnel.errors.InputError: there is no experiment 'rooting'; there are routing
+    runnel.errors.InputError: there is no experiment 'rooting'; there are placement, routing
     """
     known = experiments()
     if name not in known:
         raise InputError(f"there is no experiment {name!r}; there are {', '.join(known)}")
     return known[name]
+
+
+def _simulate(
+    scenario: Scenario, place: Path, seed: int, measure: Callable[[Run], _Measured]
+) -> tuple[_Measured, dict[str, Any]]:
+    """One run in a process of its own: what was measured, and what it took."""
+    began = time.perf_counter()
+    run = run_scenario(scenario, place, seed)
+    found = measure(run)
+    return found, {"seconds": round(time.perf_counter() - began, 3)} | _speed(run)
+
+
+def _speed(run: Run) -> dict[str, Any]:
+    per_s = round(run.window_handlings / run.window_s) if run.window_s else None
+    return {"handlings": run.handlings, "handlings_per_s": per_s}
 
 
 def _make_room(place: Path) -> None:

@@ -67,7 +67,7 @@ _STYLE: dict[Any, Any] = {
 _SIZE_INCHES = (7.5, 4.7)
 _DOTS_PER_INCH = 144
 _TICKS_MAX = 8
-_LEGEND_CHARACTERS = 84  # that stand side by side
+_LEGEND_CHARACTERS = 80  # that stand side by side
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from runnel.errors import InputError
 from runnel.trace.reader import Trace
 
 SECOND = 1_000_000_000
+PUBLICATION = "Publication"  # the class of messages that everything else is overhead to
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -223,11 +224,11 @@ def overhead(trace: Trace, window: Window) -> dict[str, int]:
 def overhead_share(counts: dict[str, int], of: Sequence[str] | None = None) -> float:
     """The share of these classes among all messages; without a choice, of everything but publications.
 
-    >>> overhead_share({"publication": 90, "control": 10})
+    >>> overhead_share({"Publication": 90, "Trm": 10})
     0.1
     """
     total = sum(counts.values())
-    chosen = [name for name in counts if name != "publication"] if of is None else of
+    chosen = [name for name in counts if name != PUBLICATION] if of is None else of
     return sum(counts.get(name, 0) for name in chosen) / total if total else 0.0
 
 

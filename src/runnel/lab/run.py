@@ -9,7 +9,7 @@ directory says when the window was, so that whoever reads the trace needs nothin
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +67,7 @@ class Run:
     window_s: float  # what the simulation from time zero to the end of the window took
     window_cpu_s: float
     wall_s: float
+    kept_bytes: Mapping[str, int]  # in memory at the end of the window, where there are modules
 
 
 def run_scenario(
@@ -102,12 +103,14 @@ class _Run:
         self._trace = out / "trace"
         shape = scenario.shape(seed)
         self._workload: Workload = make_crowd(scenario, shape, seed)
-        self._clients = Clients(self._workload, shape.brokers, scenario.clients)
+        self._clients = Clients(
+            *(self._workload, shape.brokers, scenario.clients),
+            follow=scenario.placement is not None,
+        )
         self._lab = LabWorld(scenario, seed, self._trace, self._clients)
         self._world = self._lab.world
-        self._clients.world = self._world
-        self._clients.note = self._lab.note
-        self._clients.link = self._lab.link_config(LinkConfig(ack_every=ACK_EVERY))
+        link = self._lab.link_config(LinkConfig(ack_every=ACK_EVERY))
+        self._clients.enter(self._world, link, self._lab.note)
 
     def go(self) -> Run:
         """Carry out the script."""
@@ -129,6 +132,7 @@ class _Run:
         window_s = perf_counter() - self._began - build_s
         window_cpu_s = process_time() - cpu_before
         window_handlings = self._lab.handlings - before
+        kept_bytes = self._lab.kept_bytes() if self._scenario.placement else {}
         drained = self._drain()
         info = self._info(zero, start, end, drained)
         handlings = self._lab.handlings
@@ -145,6 +149,7 @@ class _Run:
             window_s,
             window_cpu_s,
             perf_counter() - self._began,
+            kept_bytes,
         )
 
     def _build(self) -> None:
@@ -193,6 +198,8 @@ class _Run:
         """Let what is under way arrive; whether it did in time."""
         world, clients = self._world, self._clients
         deadline = world.now + round(self._scenario.time.drain_s_max * SECOND)
+        while clients.roaming.is_under_way and world.now < deadline:
+            world.run(min(world.now + STEP_NS, deadline))
         clients.ask_routes()
         while clients.waiting_for_routes and world.now < deadline:
             world.run(min(world.now + STEP_NS, deadline))

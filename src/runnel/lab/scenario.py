@@ -5,11 +5,11 @@
     [inventory]  name = "green"                an inventory and its parameters (inventory.py), or
     [resources]  match_us_each = 10            the same for every broker; nothing limits those without either
     [routing]    covering = true               advertisements = true
-    [network]    latency_ms = 1                client_latency_ms, bytes_per_s, heartbeat_s
+    [network]    latency_ms = 1                latency_spread, client_latency_ms, bytes_per_s, heartbeat_s
     [workload]   name = "stocks"               a workload and its parameters (runnel.workload)
     [clients]    placement = "workload"        or "random", "round-robin"; payload_bytes, verify, read_every_s
     [time]       warm_up_s = 10                measure_s, drain_s_max
-    [modules]    NAME = { … }                  what brokers do beyond plain routing, with parameters
+    [modules.placement]  algorithm = "grape"   publishers that migrate; the keys are those of a node's [placement]
     [trace]      sample = 1                    interval_s, publications, deliveries
     [[changes]]  at_s = 30, kind = "rate"      clients = "pub-*", share, factor or rate_per_s
                  kind = "join", "leave"        clients = "sub-1*": subscribers that come later, or go
@@ -30,11 +30,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from msgspec import Meta
+import msgspec
+from msgspec import Meta, Struct
 
+from runnel.complaints import explain
 from runnel.errors import InputError
 from runnel.lab.inventory import make_inventory
 from runnel.lab.shapes import Shape, make_shape
+from runnel.placement.config import PlacementConfig
 from runnel.sim.resources import Resources
 from runnel.workload.parameters import Parameters, Rate, Seconds, Share, read_parameters
 from runnel.workload.registry import NAMES as WORKLOADS
@@ -44,8 +47,8 @@ Bytes = Annotated[int, Meta(ge=0, le=1 << 40)]
 Positive = Annotated[float, Meta(ge=0.001, le=1e8)]
 _P = TypeVar("_P", bound=Parameters)
 
-MODULES: Mapping[str, Any] = {}
-"""What brokers can do beyond plain routing, by name; there is nothing yet."""
+MODULES: Mapping[str, type[Struct]] = {"placement": PlacementConfig}
+"""What brokers can do beyond plain routing, by name, with what each is told."""
 
 
 class Means(Parameters, frozen=True):
@@ -76,11 +79,13 @@ class Routing(Parameters, frozen=True):
 class NetworkOf(Parameters, frozen=True):
     """[network]: what lies between hosts.
 
-    Heartbeats are rare: in a world where connections break only when a scenario says so, they would be most of
-    what happens. A scenario that cuts links should have them as often as a node has, every second.
+    With a `latency_spread` every link between brokers has a latency of its own, drawn from 1 − spread to 1 + spread
+    times `latency_ms`. Heartbeats are rare: in a world where connections break only when a scenario says so, they
+    would be most of what happens. A scenario that cuts links should have them as often as a node has, every second.
     """
 
     latency_ms: Milliseconds = 1.0
+    latency_spread: Annotated[float, Meta(ge=0, le=0.99)] = 0.0
     client_latency_ms: Milliseconds = 0.1
     bytes_per_s: Bytes = 0
     heartbeat_s: Annotated[float, Meta(ge=0.05, le=86_400)] = 300.0
@@ -161,7 +166,7 @@ class Scenario:
     network: NetworkOf = field(default_factory=NetworkOf)
     clients: ClientsOf = field(default_factory=ClientsOf)
     time: Time = field(default_factory=Time)
-    modules: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    placement: PlacementConfig | None = None  # without it publishers stay where they are
     trace: TraceOf = field(default_factory=TraceOf)
     changes: tuple[Change, ...] = ()
     folder: Path = Path()
@@ -253,7 +258,7 @@ def make_scenario(
         network=_table(tables, "network", NetworkOf),
         clients=_table(tables, "clients", ClientsOf),
         time=_table(tables, "time", Time),
-        modules=_modules(tables),
+        **_modules(tables),
         trace=_table(tables, "trace", TraceOf),
         changes=tuple(_change(number, table) for number, table in enumerate(changes)),
         folder=folder,
@@ -316,13 +321,21 @@ def _named(tables: Mapping[str, Any], key: str, by: str) -> Named:
     return Named(name, table)
 
 
-def _modules(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    found = _get(tables, "modules")
-    for name in found:
+def _modules(tables: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, table in _get(tables, "modules").items():
         if name not in MODULES:
-            known = ", ".join(MODULES) or "none yet"
+            known = ", ".join(MODULES)
             raise InputError(f"modules.{name}: there is no such module; known here: {known}")
-    return dict(found)
+        if not isinstance(table, dict):
+            raise InputError(f"modules.{name}: must be a table: write [modules.{name}]")
+        try:
+            found[name] = msgspec.convert(table, MODULES[name])
+        except msgspec.ValidationError as error:
+            raise InputError(
+                f"modules.{name}.{explain(str(error), table, MODULES[name])}"
+            ) from None
+    return found
 
 
 def _change(number: int, table: Any) -> Change:

@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from runnel.broker.broker import Broker
 from runnel.broker.config import BrokerConfig, client_link_config
 from runnel.broker.links import LinkConfig
+from runnel.broker.module import Context, Module
+from runnel.lab.memory import kept_bytes
 from runnel.lab.scenario import Change, Scenario
 from runnel.lab.shapes import Shape
+from runnel.placement.grape_module import Grape
+from runnel.placement.migration import Migration
+from runnel.placement.pop_module import Pop
 from runnel.routing.tree import TreeConfig, TreeRouting
 from runnel.sim.resources import Resources, memory_used
 from runnel.sim.world import Host, Watcher, World
@@ -35,6 +41,8 @@ class LabWorld:
         self.shape: Shape = scenario.shape(seed)
         self.world = World(seed, watcher, logs=False)
         self.tracing: dict[str, Tracing] = {}
+        self._modules: dict[str, tuple[Module, ...]] = {}  # besides tracing
+        self._seed = seed
         self._resources = scenario.resources(self.shape)
         self._starts = 0
         self._neighbours: dict[str, list[str]] = {name: [] for name in self.shape.brokers}
@@ -71,11 +79,12 @@ class LabWorld:
         )
 
     def _latency(self, one: str, other: str) -> int:
-        between_brokers = one in self._dials and other in self._dials
         network = self.scenario.network
-        return round(
-            (network.latency_ms if between_brokers else network.client_latency_ms) * MILLISECOND
-        )
+        if one not in self._dials or other not in self._dials:
+            return round(network.client_latency_ms * MILLISECOND)
+        # Drawn by name: a link has the same latency whatever else there is.
+        factor = Random(f"{self._seed}/latency/{one}/{other}").uniform(-1.0, 1.0)
+        return round(network.latency_ms * (1 + network.latency_spread * factor) * MILLISECOND)
 
     # -- brokers --------------------------------------------------------------------------------------
 
@@ -97,12 +106,27 @@ class LabWorld:
             link=self.link_config(LinkConfig(ack_every=ACK_EVERY)),
             client_link=self.link_config(client_link_config()),
         )
+        modules = self._modules[name] = self._placement(host)
         broker = Broker(
             *(config, self._starts, self.world.matcher),
             lambda tables: TreeRouting(tree, tables),
-            modules=(tracing,),
+            modules=(tracing, *modules),
         )
         self.world.start(host, broker)
+
+    def _placement(self, host: Host) -> tuple[Module, ...]:
+        """What moves publishers, where the scenario asks for it."""
+        config = self.scenario.placement
+        if config is None:
+            return ()
+        migration = Migration()
+
+        def migrate(context: Context, id: int, to: str, address: str, now: int) -> bool:
+            return migration.relocate(context, id, to, address)
+
+        chance = Random(f"{self._seed}/pop/{host.name}/{self._starts}").random
+        pop = Pop(config, migrate, chance=chance)
+        return migration, pop, Grape(config, migrate, gauges=lambda: _gauges(host))
 
     @property
     def links_up(self) -> bool:
@@ -119,6 +143,17 @@ class LabWorld:
         meters = [broker.meter for broker in self.world.brokers]
         taken = sum(meter.publications_in + meter.control_in for meter in meters)
         return taken + self.world.handlings
+
+    def kept_bytes(self) -> dict[str, int]:
+        """What all brokers keep in memory: by themselves, and for placement. What the world shares is not counted."""
+        kept = {"broker": 0, "placement": 0}
+        for broker in self.world.brokers:
+            modules = self._modules[broker.name]
+            shared = (self.world, self.world.matcher, self.scenario.placement)
+            seen = {id(one): one for one in (broker, *shared, *modules)}
+            kept["broker"] += kept_bytes((broker.tables, broker.strategy, broker.links), seen)
+            kept["placement"] += kept_bytes([vars(module) for module in modules], seen)
+        return kept
 
     def change(self, change: Change) -> None:
         """Let a broker or a link come or go."""

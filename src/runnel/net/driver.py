@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic_ns
 from typing import Any, Protocol
 
-from runnel.broker.effects import Close, Connect, SendMany, SetTimer
+from runnel.broker.effects import Close, Connect, SendMany, SendSame, SetTimer
 from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
 
 SECOND = 1_000_000_000
@@ -103,6 +103,10 @@ class Driver:
                 connection = self._connections.get(effect.conn)
                 if connection is not None:
                     connection.write(effect.frames)
+            elif kind is SendSame:
+                for conn in effect.conns:
+                    if conn in self._connections:
+                        self._connections[conn].write(effect.frames)
             elif kind is SetTimer:
                 self._set_timer(effect.timer, effect.at)
             elif kind is Close:

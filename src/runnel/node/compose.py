@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 
 from runnel.broker.broker import Broker
 from runnel.broker.links import SECOND
-from runnel.broker.module import Module
+from runnel.broker.module import Context, Module
 from runnel.broker.tables import OwnMatcher
 from runnel.inspection.module import Inspection
 from runnel.matching import make_engine
 from runnel.node.config import NodeConfig
+from runnel.placement.answers import PlacementAnswers
+from runnel.placement.config import PlacementConfig
+from runnel.placement.grape_module import Grape
 from runnel.placement.migration import Migration
+from runnel.placement.pop_module import Pop
 from runnel.routing.tree import TreeConfig, TreeRouting
 
 if TYPE_CHECKING:
@@ -23,9 +27,18 @@ if TYPE_CHECKING:
 _MILLISECOND = 1_000_000
 
 
-def make_modules(address: str, trace: NodeTrace | None = None) -> tuple[Module, ...]:
-    """Everything that this broker does beyond plain routing."""
-    modules: tuple[Module, ...] = (Inspection(address), Migration())
+def make_modules(
+    address: str, placement: PlacementConfig, trace: NodeTrace | None = None
+) -> tuple[Module, ...]:
+    """Everything that this broker does beyond plain routing. Also where placement is off it answers other brokers."""
+    migration = Migration()
+
+    def migrate(context: Context, id: int, to: str, address: str, now: int) -> bool:
+        return migration.relocate(context, id, to, address)
+
+    pop, grape = Pop(placement, migrate, address), Grape(placement, migrate, address)
+    answers = PlacementAnswers(migration, pop, grape).by_question()
+    modules = (Inspection(address, answers), migration, pop, grape)
     return modules if trace is None else (*modules, trace.module)
 
 
@@ -62,7 +75,7 @@ def make_broker(
         incarnation,
         OwnMatcher(make_engine()),
         lambda tables: TreeRouting(tree, tables),
-        modules=make_modules(address, trace),
+        modules=make_modules(address, config.placement, trace),
         clock=perf_counter_ns,
     )
 

@@ -25,6 +25,7 @@ from runnel.broker.links import SECOND, LinkConfig
 from runnel.complaints import explain
 from runnel.errors import InputError
 from runnel.net.addresses import DEFAULT_PORT, Address, parse_address
+from runnel.placement.config import PlacementConfig
 from runnel.routing.tree import TreeConfig
 from runnel.wire.messages import NAME_CHARACTERS_MAX
 
@@ -130,6 +131,7 @@ class NodeConfig(_Table, frozen=True):
     limits: Limits = field(default_factory=Limits)
     log: Log = field(default_factory=Log)
     trace: Trace = field(default_factory=Trace)
+    placement: PlacementConfig = field(default_factory=PlacementConfig)
 
     @property
     def address(self) -> Address:

@@ -32,6 +32,7 @@ class Wording:
             if peer in self._clients and reason.startswith(farewell):
                 event, data = "client-left", {**data, "reason": reason.removeprefix(farewell)}
             self._clients.discard(peer)
-        # Whoever asks a broker how it is comes and goes all the time.
-        quiet = peer.startswith(NAME_PREFIX) and not bad
+        # Whoever asks a broker how it is comes and goes all the time; and most decisions are to do nothing.
+        idle = event == "placement" and data.get("outcome") != "moves"
+        quiet = (peer.startswith(NAME_PREFIX) or idle) and not bad
         return event, DEBUG if quiet else WARNING if bad else INFO, data

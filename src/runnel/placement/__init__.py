@@ -7,5 +7,6 @@ messages.py      marks on publications, and what brokers tell each other
 placing.py       what both modules have in common: what becomes of a decision
 pop_module.py    the module "pop"
 grape_module.py  the module "grape"; delays.py and reports.py are what its reports are made of
+answers.py       what both have to say to operators
 migration.py     the module "migration": a publisher changes its broker
 """

@@ -38,7 +38,7 @@ from runnel.placement.messages import (
     place_in,
     session_of,
 )
-from runnel.placement.placing import KEPT_MAX, Migrate, Placing
+from runnel.placement.placing import KEPT_MAX, Migrate, Placing, Progress
 from runnel.placement.reports import session_tree, that_fit
 from runnel.wire import TTL_MAX, Publication
 
@@ -85,6 +85,27 @@ class Grape(Placing):
     def trace(self, advertisement: int) -> Trace | None:
         """What is known of a publisher's session."""
         return self._traces.get(advertisement)
+
+    def progress(self, advertisement: int) -> Progress:
+        """How many publications of the session there are, out of G_threshold."""
+        trace = self._own(advertisement) or Trace(0, None)
+        is_deciding = trace.waiting is not None
+        return Progress("publications", trace.marked, self.config.g_threshold, is_deciding)
+
+    def decide_now(self, context: Context, advertisement: int, now: int) -> bool:
+        """End the session here; or let the decision that is under way only be shown."""
+        trace = self._own(advertisement)
+        if trace is None or not trace.marked:
+            return False
+        self._only_shown[advertisement] = None
+        trace.goal = trace.marked
+        self._ask(context, advertisement, trace, now)
+        return True
+
+    def _own(self, advertisement: int) -> Trace | None:
+        """The session of a publisher of this broker."""
+        trace = self._traces.get(advertisement)
+        return trace if trace is not None and trace.upstream is None else None
 
     def forget(self, advertisement: int) -> None:
         """Whatever is known of an advertisement holds no more."""

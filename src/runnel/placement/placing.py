@@ -51,6 +51,16 @@ class Decision:
     outcome: str = "stays"  # or: moves, dry run, rests, …
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How much of what a decision takes is there."""
+
+    what: str  # it is that is counted
+    have: int
+    wanted: int
+    is_deciding: bool  # others are being asked
+
+
 class Deadlines:
     """What is waited for, each until a time, with one timer for all."""
 
@@ -92,7 +102,7 @@ class Spread:
 class Placing(Module):
     """The base of the modules "pop" and "grape". `address` is where this broker listens."""
 
-    watches_publications = True
+    watches_marked = True
     watches_tables = True
 
     def __init__(
@@ -108,6 +118,7 @@ class Placing(Module):
         self._neighbours: dict[int, Link] = {}  # brokers, by the number of their link
         self._subscriptions: Counter[int] = Counter()  # of clients, by the number of their link
         self._decisions: dict[int, Decision] = {}
+        self._only_shown: dict[int, None] = {}  # of these, the next decision moves nobody
         self._deadlines = Deadlines(f"{self.name}:deadline")
 
     @property
@@ -115,9 +126,22 @@ class Placing(Module):
         """The last decision about each publisher of this broker."""
         return list(self._decisions.values())
 
+    def decision(self, advertisement: int) -> Decision | None:
+        """The last decision about a publisher of this broker."""
+        return self._decisions.get(advertisement)
+
+    def progress(self, advertisement: int) -> Progress:
+        """How far the next decision about a publisher of this broker is."""
+        raise NotImplementedError
+
+    def decide_now(self, context: Context, advertisement: int, now: int) -> bool:
+        """Decide from what is there, and move nobody; False if nothing is there."""
+        raise NotImplementedError
+
     def forget(self, advertisement: int) -> None:
         """Whatever is known of an advertisement holds no more."""
         self._decisions.pop(advertisement, None)
+        self._only_shown.pop(advertisement, None)
 
     # -- what the broker calls ------------------------------------------------------------------------
 
@@ -147,10 +171,11 @@ class Placing(Module):
     def turned(self, context: Context, link: Link, row: Advertisement, now: int) -> None:
         """A publisher has migrated: what was learnt held for its old place. It rests where it is now."""
         self.forget(row.id)
-        entity = _entity(row)
+        entity = entity_of(row)
+        owner = context.arbiter.owner(entity, now) or OWNER
         if link.is_client:
-            context.arbiter.claim(entity, OWNER, now)
-        context.arbiter.release(entity, OWNER, now)
+            context.arbiter.claim(entity, owner, now)
+        context.arbiter.release(entity, owner, now)
 
     # -- for both -------------------------------------------------------------------------------------
 
@@ -197,6 +222,7 @@ class Placing(Module):
         if row is None:
             return
         outcome = why_not or self._outcome(context, row, to, address, now)
+        self._only_shown.pop(advertisement, None)
         self._decisions.pop(advertisement, None)
         self._decisions[advertisement] = Decision(
             *(now, self.name, advertisement, row.publisher, context.name, to, address),
@@ -221,9 +247,9 @@ class Placing(Module):
     ) -> str:
         if to == context.name:
             return "stays"
-        if self.config.dry_run or self.migrate is None:
+        if self.config.dry_run or self.migrate is None or row.id in self._only_shown:
             return "dry run"
-        entity = _entity(row)
+        entity = entity_of(row)
         if context.arbiter.owner(entity, now) is not None:
             return "is being moved"
         if isinstance(context.arbiter.claim(entity, OWNER, now), Refused):
@@ -240,5 +266,6 @@ def trim(table: dict[Any, Any]) -> None:
         del table[next(iter(table))]
 
 
-def _entity(row: Advertisement) -> str:
+def entity_of(row: Advertisement) -> str:
+    """What a publisher is called at the arbiter."""
     return f"publisher:{row.publisher}"

@@ -23,7 +23,7 @@ from runnel.broker.links import SECOND, Link
 from runnel.broker.module import Context
 from runnel.placement.config import PlacementConfig
 from runnel.placement.messages import TRACED, Ram, Rrm, Trm
-from runnel.placement.placing import KEPT_MAX, Migrate, Placing, trim
+from runnel.placement.placing import KEPT_MAX, Migrate, Placing, Progress, trim
 from runnel.placement.pop import LOCAL, ProfileTable, next_step, trace_probability
 from runnel.wire import ID_MAX, Publication
 
@@ -71,6 +71,22 @@ class Pop(Placing):
         """The PPTable of a publisher."""
         return self._tables.get(advertisement)
 
+    def progress(self, advertisement: int) -> Progress:
+        """How many trace results there are, out of P_threshold."""
+        publisher = self._publishers.get(advertisement, Publisher(0))
+        wanted = self.config.p_threshold
+        return Progress("trace results", publisher.results, wanted, publisher.is_asking)
+
+    def decide_now(self, context: Context, advertisement: int, now: int) -> bool:
+        """Decide by the averages so far; or let the decision that is under way only be shown."""
+        publisher = self._publishers.get(advertisement)
+        if publisher is None or advertisement not in self._tables:
+            return False
+        self._only_shown[advertisement] = None
+        if not publisher.is_asking:
+            self._ask(context, advertisement, publisher, now)
+        return True
+
     def forget(self, advertisement: int) -> None:
         """Whatever is known of an advertisement holds no more."""
         super().forget(advertisement)
@@ -103,6 +119,7 @@ class Pop(Placing):
                 self._settle(context, key, now)
             elif (publisher := self._publishers.get(key)) is not None:
                 publisher.is_asking = False
+                self._only_shown.pop(key, None)
 
     def message(self, context: Context, link: Link, message: Any, now: int) -> None:
         """A result, a request or an answer."""

@@ -129,6 +129,9 @@ class TreeRouting:
         if id in self.tables.leaving:
             self.settle(self.tables.leaving[id])
         self._want_all(link, self.tables.turn_advertisement(id, link, epoch, ttl))
+        if link in self._outbound:
+            # It may have lost the publisher meanwhile, and learnt from us where it was.
+            link.send_message(Unadvertise(id))
 
     def settle(self, leaving: Leaving) -> None:
         """Nothing is under way any more where the publisher was: subscriptions leave that direction."""

@@ -8,7 +8,7 @@ silenced (half-open) swallows everything and tells nobody: only heartbeats find 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -53,10 +53,7 @@ class Connection:
 class End:
     """One end: its host, and the direction that leads away from it."""
 
-    __slots__ = (
-        *("connection", "free_at", "host", "id", "incarnation", "last_at", "open", "peer"),
-        "unread",
-    )
+    __slots__ = ("connection", "free_at", "host", "id", "incarnation", "last_at", "open", "peer")
 
     def __init__(self, id: int, host: Host, connection: Connection) -> None:
         self.id = id
@@ -66,7 +63,6 @@ class End:
         self.open = True
         self.free_at = 0  # when the bytes written so far have left
         self.last_at = 0  # when they arrive
-        self.unread: list[bytes] = []  # what has come for a host that reads rarely
         self.peer: End
 
 
@@ -87,6 +83,7 @@ class Network:
         self._arrive = arrive
         self._wires: dict[tuple[str, str], Wire] = {}
         self._ends: dict[int, End] = {}
+        self._unread: dict[int, list[bytes]] = {}  # by who sent it, for a peer that reads rarely
         self._last_id = 0
         self.latency_ns_max = 20 * MILLISECOND
         self.bytes_per_second = 0
@@ -148,17 +145,20 @@ class Network:
         else:
             self._arrive(near.host, near.incarnation, Connected(near.id, name))
 
-    def send(self, conn: int, frames: list[bytes], not_before: int) -> None:
-        """Write frames to a connection, which may be gone."""
+    def send(self, conns: Sequence[int], chunk: bytes, not_before: int) -> None:
+        """Write the same to connections, of which some may be gone."""
+        unread = self._unread
+        for conn in conns:
+            if conn in unread:  # the peer will look soon, and read this with the rest
+                unread[conn].append(chunk)
+            else:
+                self._send(conn, chunk, not_before)
+
+    def _send(self, conn: int, chunk: bytes, not_before: int) -> None:
         end = self._ends.get(conn)
         if end is None or not end.open or end.connection.broken:
             return
-        chunk = frames[0] if len(frames) == 1 else b"".join(frames)
-        peer = end.peer
-        if peer.unread:  # it will look soon, and read this with the rest
-            peer.unread.append(chunk)
-            return
-        wire = end.connection.wire
+        peer, wire = end.peer, end.connection.wire
         if (
             self.splits
             or len(chunk) > SEGMENT_BYTES
@@ -185,7 +185,7 @@ class Network:
             # It has time: whatever was sent until it looks is read in one go.
             at = self._arrival(end, len(chunk), not_before)
             self._at(at + peer.host.reads_every_ns, self._read, peer)
-            peer.unread.append(chunk)
+            self._unread[end.id] = [chunk]
             return
         if len(chunk) <= SEGMENT_BYTES:
             self._send_segment(end, chunk, not_before)
@@ -200,12 +200,12 @@ class Network:
     def read_all(self, host: Host | None = None) -> None:
         """Let a host that reads rarely, or all of them, read now."""
         for end in list(self._ends.values()):
-            if end.unread and (host is None or end.host is host):
+            if host is None or end.host is host:
                 self._read(end)
 
     def _read(self, end: End) -> None:
-        unread, end.unread = end.unread, []
-        if unread:
+        unread = self._unread.pop(end.peer.id, None)
+        if unread is not None:
             self._bytes_arrive(end, unread[0] if len(unread) == 1 else b"".join(unread))
 
     def _send_segment(self, end: End, chunk: bytes, not_before: int) -> None:

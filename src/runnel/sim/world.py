@@ -8,15 +8,15 @@ wants it (`logs=False`: it takes its time).
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from random import Random
 from typing import Any, Protocol
 from zlib import crc32
 
 from runnel.broker.broker import Broker
-from runnel.broker.effects import Close, Connect, SendMany, SetTimer
+from runnel.broker.effects import Close, Connect, SendMany, SendSame, SetTimer
 from runnel.broker.events import Event, FramesArrived, TimerFired
 from runnel.client.effects import Deliver
 from runnel.client.session import Session
@@ -109,13 +109,13 @@ class World:
     def at(self, when: int, do: Callable[..., None], *arguments: Any) -> None:
         """Do something at a time."""
         self._sequence += 1
-        heapq.heappush(self._heap, (when, self._sequence, do, arguments))
+        heappush(self._heap, (when, self._sequence, do, arguments))
 
     def run(self, until: int) -> None:
         """Let everything happen up to a time."""
         heap = self._heap
         while heap and heap[0][0] <= until:
-            self.now, _, do, arguments = heapq.heappop(heap)
+            self.now, _, do, arguments = heappop(heap)
             do(*arguments)
         self.now = until
 
@@ -230,16 +230,26 @@ class World:
     def perform(self, host: Host, effects: list[Any]) -> None:
         """Carry out what a broker or a session wants done."""
         send, limited = self.network.send, host.resources.output_bytes_per_second
-        free_at = max(self.now, host.busy_until, host.out_free_at)
+        free_at = self.now
+        if host.busy_until > free_at:
+            free_at = host.busy_until
+        if host.out_free_at > free_at:
+            free_at = host.out_free_at
         for effect in effects:
             kind = type(effect)
-            if kind is SendMany:
+            if kind is SendSame or kind is SendMany:
+                conns = effect.conns if kind is SendSame else (effect.conn,)
+                frames = effect.frames
+                chunk = frames[0] if len(frames) == 1 else b"".join(frames)
                 if limited:
-                    cost = host.resources.sending_ns(sum(map(len, effect.frames)))
-                    host.sending_ns += cost
-                    free_at += cost
+                    cost = host.resources.sending_ns(len(chunk))
+                    for conn in conns:
+                        host.sending_ns += cost
+                        free_at += cost
+                        send((conn,), chunk, free_at)
                     host.out_free_at = free_at
-                send(effect.conn, effect.frames, free_at)
+                else:
+                    send(conns, chunk, free_at)
             elif kind is SetTimer:
                 host.timers[effect.timer] = effect.at
                 self.at(effect.at, self._timer, host, host.incarnation, effect.timer, effect.at)

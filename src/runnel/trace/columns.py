@@ -1,144 +1,131 @@
 """What was recorded, as Arrow tables.
 
-This is the expensive half of tracing, so it is done in columns: a run of frames becomes one Arrow array, and
-numbers are cut out of all its elements at once, at the places that the wire gives them. Most of it happens outside
-the interpreter, so that a writer's thread takes little time from the broker's.
+This is the expensive half of tracing, so it is done in columns: several chunks become one table, and whatever is done
+is done to all their rows at once. Most of it happens outside the interpreter, so that a writer's thread takes little
+time from the broker's.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute  # `take` would import it when it is first called
+from numpy.typing import NDArray
 
-from runnel.trace.recorder import Chunk
+from runnel.trace.audience import Numbers
+from runnel.trace.chunks import Chunk, Row, Sealed
 from runnel.trace.schemas import SCHEMAS
-from runnel.wire.header import PUBLICATION, TIME_AT, TTL_AT
+from runnel.wire.header import LENGTH_BYTES, PUBLICATION
 
-# Where the fields of a publication's header lie: first byte, and the one after the last.
-_HOPS = (TTL_AT + 1, TTL_AT + 2)
-_ADVERTISEMENT = (9, 17)
-_COUNTER = (17, 25)
-_TIME = (TIME_AT, TIME_AT + 8)
-_NAME_LENGTH = (33, 34)
-_ATTRIBUTES_LENGTH = (34, 38)
-_BODY_AT = PUBLICATION.size
-_PIECES = 4  # of a frame: header, attributes, name, payload
+Columns = dict[str, Any]
+_IDENTITY = ("advertisement", "counter", "published_ns")
 
 
 def to_table(name: str, chunks: Sequence[Chunk]) -> pa.Table:
-    """The rows of these chunks, which all belong to one table, in the order in which they were recorded."""
-    times: list[int] = []
-    for chunk in chunks:
-        times += repeat(chunk.time_ns, chunk.rows)
+    """The rows that these chunks have of a table, in the order in which they were recorded."""
+    tapes = [chunk for chunk in chunks if isinstance(chunk, Sealed)]
     if name == "publications":
-        columns = _publications(chunks)
+        columns = _publications(tapes)
     elif name == "deliveries":
-        columns = _deliveries(chunks)
+        columns = _deliveries(tapes)
     else:
-        values = zip(*(chunk.row for chunk in chunks), strict=True)
-        columns = dict(zip(SCHEMAS[name].names[2:], values, strict=True))
+        columns = _rows(name, [chunk for chunk in chunks if isinstance(chunk, Row)])
     schema = SCHEMAS[name]
-    found = {"time_ns": times, "broker": _brokers(chunks, len(times)), **columns}
-    arrays = [_column(found[field.name], field.type) for field in schema]
+    arrays = [_column(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _brokers(chunks: Sequence[Chunk], rows: int) -> Any:
-    """The broker of every row; on a node it is always the same."""
-    first = chunks[0].broker
-    if all(chunk.broker == first for chunk in chunks):
-        return pa.repeat(pa.scalar(first, pa.string()), rows)
-    return list(chain.from_iterable(repeat(chunk.broker, chunk.rows) for chunk in chunks))
 
 
 def _column(values: Any, kind: pa.DataType) -> pa.Array:
     return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
-def _publications(chunks: Sequence[Chunk]) -> dict[str, Any]:
-    frames = _frames(chunks)
-    pieces = _pieces(frames)
-    return {
-        "advertisement": _numbers(frames, _ADVERTISEMENT),
-        "counter": _numbers(frames, _COUNTER),
-        "published_ns": _numbers(frames, _TIME),
-        "size_bytes": pc.binary_length(frames).cast(pa.int64()),
-        "attributes": _every(pieces, 1),
-        "publisher": _text(_every(pieces, 2)),
+def _rows(name: str, rows: Sequence[Row]) -> Columns:
+    values = zip(*(row.values for row in rows), strict=True)
+    columns: Columns = dict(zip(SCHEMAS[name].names[2:], values, strict=True))
+    return columns | {
+        "time_ns": [row.time_ns for row in rows],
+        "broker": [row.broker for row in rows],
     }
 
 
-def _deliveries(chunks: Sequence[Chunk]) -> dict[str, Any]:
-    frames = _frames(chunks)
-    flat = list(chain.from_iterable(chunk.wanted for chunk in chunks))
-    subscriptions, clients = zip(*flat, strict=True)
-    numbers = {
-        "advertisement": _numbers(frames, _ADVERTISEMENT),
-        "counter": _numbers(frames, _COUNTER),
-        "published_ns": _numbers(frames, _TIME),
-        "hops": _numbers(frames, _HOPS, pa.uint8()),
+def _publications(tapes: Sequence[Sealed]) -> Columns:
+    records = _joined([tape.records for tape in tapes])
+    records = records[records["from_client"]]
+    attributes, names = _bodies([frame for tape in tapes for frame in tape.frames], records)
+    columns = {name: _numbers(records, name) for name in ("time_ns", *_IDENTITY)}
+    return columns | {
+        "broker": _brokers(tapes, records["broker"]),
+        "size_bytes": _numbers(records, "length") + LENGTH_BYTES,
+        "attributes": attributes,
+        "publisher": _text(names),
     }
-    if len(flat) != len(frames):  # some were wanted more than once
-        # Which frame each row is about: the first as often as it was wanted, then the second …
-        counts = list(chain.from_iterable(chunk.counts for chunk in chunks))
-        rows = chain.from_iterable(map(repeat, range(len(counts)), counts))
-        about = pa.array(list(rows), pa.int64())
-        numbers = {name: column.take(about) for name, column in numbers.items()}
-    return {"subscription": subscriptions, "client": clients, **numbers}
 
 
-def _frames(chunks: Sequence[Chunk]) -> pa.Array:
-    return pa.array(list(chain.from_iterable(chunk.frames for chunk in chunks)), pa.binary())
+def _deliveries(tapes: Sequence[Sealed]) -> Columns:
+    records = _joined([tape.records for tape in tapes])
+    counts = records["count"]
+    ids, clients, places = _subscribers(tapes)
+    names = ("time_ns", *_IDENTITY, "hops")
+    columns = {name: np.repeat(_numbers(records, name), counts) for name in names}
+    return columns | {
+        "broker": _brokers(tapes, np.repeat(records["broker"], counts)),
+        "client": clients.take(pa.array(places)),
+        "subscription": ids[places],
+    }
 
 
-def _numbers(frames: pa.Array, place: tuple[int, int], kind: pa.DataType | None = None) -> pa.Array:
-    """The number that every frame has in this place, as int64.
+def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
-    The wire is big-endian and Arrow is not: the bytes of each are turned round, and then simply are the numbers.
+
+def _numbers(records: NDArray[Any], field: str) -> Numbers:
+    """A field of every record; the wire is big-endian, tables are not."""
+    return records[field].astype(np.int64)
+
+
+def _brokers(tapes: Sequence[Sealed], numbers: NDArray[Any]) -> pa.Array:
+    """The names of brokers; all that share a recorder are known to its last tape."""
+    return pa.array(tapes[-1].brokers, pa.string()).take(pa.array(numbers))
+
+
+def _subscribers(tapes: Sequence[Sealed]) -> tuple[Numbers, pa.Array, Numbers]:
+    """The ids and the clients of all subscribers, and for every delivery the place in those."""
+    begins: dict[int, int] = {}  # where those that some tapes share begin, by identity
+    known: list[tuple[Numbers, pa.Array]] = []
+    places, end = [], 0
+    for tape in tapes:
+        key = id(tape.subscribers)
+        if key not in begins:
+            begins[key] = end
+            known.append(tape.subscribers.arrays())
+            end += len(known[-1][0])
+        begin = begins[key]
+        places.append(tape.places + begin if begin else tape.places)
+    ids, clients = zip(*known, strict=True)
+    return _joined(ids), pa.concat_arrays(clients), _joined(places)
+
+
+def _bodies(frames: list[bytes], records: NDArray[Any]) -> tuple[pa.Array, pa.Array]:
+    """The attributes and the names in frames of which these are the records.
+
+    Frames side by side are cut into header, attributes, name and payload; there is but a list to make of where each begins.
     """
-    digits = pc.binary_reverse(pc.binary_slice(frames, *place))
-    numbers = pa.Array.from_buffers(
-        kind or pa.int64(), len(digits), [None, digits.buffers()[2]], offset=digits.offset
+    _, offsets, data = pa.array(frames, pa.binary()).buffers()
+    bounds = np.empty((len(frames), 4), np.int32)
+    bounds[:, 0] = np.frombuffer(offsets, np.int32)[: len(frames)]
+    bounds[:, 1] = PUBLICATION.size
+    bounds[:, 2] = records["attributes_bytes"]
+    bounds[:, 3] = records["name_bytes"]
+    np.cumsum(bounds, axis=1, out=bounds)
+    ends = np.append(bounds.ravel(), np.int32(len(data)))
+    pieces = pa.Array.from_buffers(
+        *(pa.binary(), bounds.size, [None, pa.py_buffer(ends), data]),
     )
-    return numbers.cast(pa.int64())
-
-
-def _pieces(frames: pa.Array) -> pa.Array:
-    """Every frame cut into header, attributes, name and payload, one after the other; nothing is copied.
-
-    The pieces lie side by side as the frames do, so all there is to make is a longer list of where each begins.
-    """
-    count = len(frames)
-    _, offsets, data = frames.buffers()
-    bounds = pa.Array.from_buffers(pa.int32(), count + 1, [None, offsets])
-    attributes_at = pc.add(bounds[:-1], pa.scalar(_BODY_AT, pa.int32()))
-    name_at = pc.add(attributes_at, _length(frames, _ATTRIBUTES_LENGTH, pa.uint32()))
-    payload_at = pc.add(name_at, _length(frames, _NAME_LENGTH, pa.uint8()))
-    starts = array("i", bytes(4 * (_PIECES * count + 1)))
-    for place, column in enumerate((bounds, attributes_at, name_at, payload_at)):
-        starts[place::_PIECES] = _as_array(column)
-    return pa.Array.from_buffers(pa.binary(), _PIECES * count, [None, pa.py_buffer(starts), data])
-
-
-def _length(frames: pa.Array, place: tuple[int, int], kind: pa.DataType) -> pa.Array:
-    return _numbers(frames, place, kind).cast(pa.int32())
-
-
-def _as_array(column: pa.Array) -> array[int]:
-    numbers = array("i")
-    numbers.frombytes(memoryview(column.buffers()[1])[: 4 * len(column)])
-    return numbers
-
-
-def _every(pieces: pa.Array, place: int) -> pa.Array:
-    """The pieces in one place of every frame."""
-    places = array("q", range(place, len(pieces), _PIECES))
-    return pieces.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
+    every = np.arange(0, bounds.size, 4)
+    return pieces.take(pa.array(every + 1)), pieces.take(pa.array(every + 2))
 
 
 def _text(names: pa.Array) -> pa.Array:
@@ -146,9 +133,5 @@ def _text(names: pa.Array) -> pa.Array:
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([name.decode(errors="replace") for name in _plain(names)], pa.string())
-
-
-def _plain(names: pa.Array) -> Iterable[bytes]:
-    found: list[bytes] = names.to_pylist()
-    return found
+        readable = [name.decode(errors="replace") for name in names.to_pylist()]
+        return pa.array(readable, pa.string())

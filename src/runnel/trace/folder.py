@@ -62,6 +62,7 @@ class Statement(Struct):
     flush_interval_ns: int
     opened_ns: int
     flushed_ns: int  # what was recorded before this is in files
+    lag_ns: int = 0  # for so long a broker may keep what it records, before the writer sees it
     flush_took_ns: int = 0  # the longest so far; 0 in virtual time, where a flush takes none
     parts: int = 0  # files so far
     farewell: bool = False  # it ended of its own accord: nothing is missing
@@ -77,7 +78,8 @@ class Statement(Struct):
         """
         if self.farewell:
             return 0
-        return max(self.flush_interval_ns, self.flush_took_ns) + self.flush_took_ns
+        between_ns = max(self.flush_interval_ns, self.flush_took_ns)
+        return between_ns + self.flush_took_ns + self.lag_ns
 
 
 class Part(NamedTuple):

@@ -8,8 +8,11 @@ Rules:
 - It looks and changes nothing: a broker routes the same with and without it.
 - The broker's clock may be any; `offset` turns its time into the trace's, asked for again at every interval, since wall
   clocks are adjusted.
-- A client with one subscription, which most are, is known to want what it gets. Only for others the
-  table is asked again.
+- What is routed goes on a tape (tape.py) as it is. The tape is sealed, which hands it to the recorder, when there is
+  enough on it, when it is so old, before the hour turns or the clock is adjusted, and at the end; and whenever a
+  client's subscriptions change, since who got what is looked up when the tape is sealed.
+- A client with one subscription, which most are, is known to want what it gets. While there are others, the table is
+  asked again at once.
 """
 
 from __future__ import annotations
@@ -25,10 +28,13 @@ from runnel.broker.module import Context, Module
 from runnel.broker.tables import Advertisement, Subscription
 from runnel.errors import InputError
 from runnel.language import to_sql
-from runnel.trace.recorder import Recorder, Wanted
+from runnel.trace.recorder import Recorder
+from runnel.trace.schemas import HOUR_NS
+from runnel.trace.tape import pack_record
 from runnel.wire import Publication
 
-TIMER = "trace:interval"
+INTERVAL = "trace:interval"
+TAPE = "trace:tape"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +88,8 @@ class Tracing(Module):
         self._gauges = gauges
         self._about = dict(about or {})
         self._broker = ""
-        self._clients: dict[int, dict[int, Wanted]] = {}  # link number → the client's subscriptions
-        self._only: dict[int, Wanted] = {}  # … of those that have one
-        self._have_many = False  # whether there are others
+        self._tape = recorder.tape
+        self._audience = self._tape.audiences.join("")
         self._before = Meter()
         self._gauged = Gauges()
         self._waiting_bytes = 0
@@ -95,14 +100,17 @@ class Tracing(Module):
     def start(self, context: Context, now: int) -> None:
         """The broker starts."""
         self._broker = context.name
+        self._tape.audiences.brokers[self._audience.number] = context.name
         self._offset = self._asked_offset()
         self._began = now
         self._before, self._gauged = context.meter.copy(), self._gauges()
         self._add("brokers", now, "started", json.dumps(self._about, sort_keys=True))
-        context.set_timer(TIMER, now + self.config.interval_ns)
+        context.set_timer(INTERVAL, now + self.config.interval_ns)
 
     def stopped(self, context: Context, now: int) -> None:
         """The driver says that the broker ends: its last interval, and the counts of all its links."""
+        self._recorder.seal()
+        self._audience.leave()
         self._interval(context, now)
         for link in context.links.values():
             if link.is_client:
@@ -114,10 +122,13 @@ class Tracing(Module):
         self._recorder.control(self._broker, now + self._offset, kind, data)
 
     def timer(self, context: Context, timer: str, now: int) -> None:
-        """An interval is over."""
-        self._offset = self._asked_offset()
-        self._interval(context, now)
-        context.set_timer(TIMER, now + self.config.interval_ns)
+        """The tape is old, or an interval is over."""
+        if timer == INTERVAL or now + self._offset >= self._tape.old_at:
+            self._recorder.seal()
+        if timer == INTERVAL:
+            self._offset = self._asked_offset()
+            self._interval(context, now)
+            context.set_timer(INTERVAL, now + self.config.interval_ns)
 
     def routed(
         self,
@@ -128,8 +139,8 @@ class Tracing(Module):
         now: int,
     ) -> None:
         """A run of publications was routed, each to the hops in the same place."""
-        if len(run) == 1:
-            self._one(context, link, run[0], hops[0], now + self._offset)
+        audience, from_client = self._audience, link.is_client
+        if not (from_client or audience.clients):
             return
         sample = self._sample
         if sample != 1:
@@ -137,68 +148,41 @@ class Tracing(Module):
             if not kept:
                 return
             run, hops = [run[n] for n in kept], [hops[n] for n in kept]
-        at = now + self._offset
-        if self._keeps_publications and link.is_client:
-            self._recorder.publications(self._broker, at, tuple([p.raw for p in run]))
-        if self._clients and self._keeps_deliveries:
-            self._deliveries(context, run, hops, at)
+        tape, at = self._tape, now + self._offset
+        if at >= tape.old_at:
+            self._begin(context, now)
+        if audience.with_many:
+            tables = context.tables
+            hops = [audience.wanted(tables, *each) for each in zip(run, hops, strict=True)]
+        tape.add(audience.number, run, hops, at, from_client and self._keeps_publications)
 
-    def _one(
-        self, context: Context, link: Link, publication: Publication, numbers: list[int], at: int
+    def routed_one(
+        self, context: Context, link: Link, publication: Publication, hops: list[int], now: int
     ) -> None:
-        """The same for a run of one, as most are where there is little to do; without a list for every column."""
-        if self._sample != 1 and publication.counter % self._sample:
+        """The same for one alone, as most are where there is little to do; if it came from elsewhere, written out."""
+        tape, audience, at = self._tape, self._audience, now + self._offset
+        if at >= tape.old_at or link.is_client or self._sample != 1 or not audience.is_simple:
+            self.routed(context, link, [publication], [hops], now)
             return
-        if self._keeps_publications and link.is_client:
-            self._recorder.publications(self._broker, at, (publication.raw,))
-        if not self._clients or not self._keeps_deliveries:
-            return
-        the_only_one = self._only.get
-        wanted = []
-        for number in numbers:
-            who = the_only_one(number)
-            if who is not None:
-                wanted.append(who)
-        if self._have_many:
-            wanted += self._wanted_by_many(context, publication, numbers)
-        if wanted:
-            frames, counts = (publication.raw,), (len(wanted),)
-            self._recorder.deliveries(self._broker, at, frames, counts, tuple(wanted))
-
-    def _deliveries(
-        self, context: Context, run: list[Publication], hops: list[list[int]], at: int
-    ) -> None:
-        """Record what went to clients. This is for every publication, so it makes nothing that is not kept."""
-        have_many, the_only_one = self._have_many, self._only.get
-        frames: list[bytes] = []
-        counts: list[int] = []
-        wanted: list[Wanted] = []
-        for publication, numbers in zip(run, hops):  # noqa: B905 - `strict` takes its time
-            before = len(wanted)
-            for number in numbers:
-                who = the_only_one(number)
-                if who is not None:
-                    wanted.append(who)
-            if have_many:
-                wanted += self._wanted_by_many(context, publication, numbers)
-            if len(wanted) > before:
-                frames.append(publication.raw)
-                counts.append(len(wanted) - before)
-        if frames:
-            self._recorder.deliveries(self._broker, at, tuple(frames), tuple(counts), tuple(wanted))
+        tape.records += pack_record(publication.raw, at, audience.number, False, len(hops))
+        tape.hops.fromlist(hops)
+        if len(tape.records) >= tape.records_max or len(tape.hops) >= tape.hops_max:
+            tape.old_at = 0
 
     def subscribed(self, context: Context, link: Link, row: Subscription, now: int) -> None:
         """A subscription, here or elsewhere; those of clients count."""
         if link.is_client:
-            self._clients.setdefault(link.number, {})[row.id] = (row.id, link.name)
-            self._settle(link.number)
+            if self._keeps_deliveries:
+                self._recorder.seal()
+                self._audience.add(link.number, row.id, link.name)
             self._subscription("made", link, row, now)
 
     def unsubscribed(self, context: Context, link: Link, row: Subscription, now: int) -> None:
         """It was withdrawn, or its client is gone."""
         if link.is_client:
-            del self._clients[link.number][row.id]
-            self._settle(link.number)
+            if self._keeps_deliveries:
+                self._recorder.seal()
+                self._audience.remove(link.number, row.id)
             self._subscription("withdrawn", link, row, now)
 
     def advertised(self, context: Context, link: Link, row: Advertisement, now: int) -> None:
@@ -213,6 +197,7 @@ class Tracing(Module):
 
     def link_up(self, context: Context, link: Link, now: int) -> None:
         """A link starts fresh."""
+        self._audience.link_up(link.number)
         self._link(link, "up", now)
 
     def link_lost(self, context: Context, link: Link, now: int) -> None:
@@ -221,30 +206,13 @@ class Tracing(Module):
 
     # -- inside ---------------------------------------------------------------------------------------
 
-    def _settle(self, number: int) -> None:
-        """Keep the shortcut for clients with one subscription true."""
-        mine = self._clients[number]
-        if not mine:
-            del self._clients[number]
-        if len(mine) == 1:
-            self._only[number] = next(iter(mine.values()))
-        else:
-            self._only.pop(number, None)
-        self._have_many = len(self._clients) != len(self._only)
-
-    def _wanted_by_many(
-        self, context: Context, publication: Publication, numbers: list[int]
-    ) -> list[Wanted]:
-        """Who of the clients with several subscriptions wants it, for those among its hops."""
-        clients, only = self._clients, self._only
-        asked = [n for n in numbers if n in clients and n not in only]
-        if not asked:
-            return []
-        return [
-            (row.id, row.link.name)
-            for row in context.tables.local_subscriptions(publication)
-            if row.link.number in asked
-        ]
+    def _begin(self, context: Context, now: int) -> None:
+        """A new tape; with all its rows in one hour, as they go into one file."""
+        self._recorder.seal()
+        at = now + self._offset
+        age_ns = min(self._recorder.config.tape_ns, HOUR_NS - at % HOUR_NS)
+        self._tape.old_at = at + age_ns
+        context.set_timer(TAPE, now + age_ns)
 
     def _add(self, table: str, now: int, *row: Any) -> None:
         self._recorder.add(table, self._broker, now + self._offset, row)

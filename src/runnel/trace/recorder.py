@@ -1,16 +1,13 @@
-"""The recorder: where the hot path leaves what is to be traced. Nothing is converted here, and nothing blocks.
+"""The recorder: where what is to be traced waits for the writer. Nothing is converted here, and nothing blocks.
 
-A chunk holds what one run of publications left behind: references to frames, and one time for all. `columns.py` makes
-tables of chunks, on the writer's side.
+A chunk is what was recorded in one go: a row of a small table, or a stretch of the tape (tape.py) with rows of the two
+large ones. `columns.py` makes tables of chunks, on the writer's side.
 
 Rules:
 - One thread records and one thread takes; both sides meet in a deque, whose two ends may be used at once. Each
   counter is changed by one side alone.
 - Bounded in rows and in bytes. What has no room is dropped whole and counted, by table; recording never waits.
 - Sampling goes by the publication's counter, so all brokers keep the same publications, with all their deliveries.
-- Frames are kept, not publications: those hold their decoded attributes, which take several times the room. And
-  they are kept in tuples, not lists: the garbage collector soon finds that there is nothing to look after in a
-  tuple of bytes, but looks after every list for ever.
 """
 
 from __future__ import annotations
@@ -21,41 +18,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Struct
-
 from runnel.errors import InputError
+from runnel.trace.chunks import Chunk, Row
+from runnel.trace.tape import Tape
 
-Wanted = tuple[int, str]
-"""Who wants a publication: a subscription and its client."""
-
-ROW_BYTES = (
-    160  # what a row takes besides the frame, roughly; also what a row of the smaller tables takes
-)
-
-
+ROW_BYTES = 160  # what a row of a small table takes besides its text, roughly
 NEVER = 2**63 - 1
 BYTES_MAX = (
     1 << 30
 )  # what waits may become one column, and Arrow counts the bytes of that in 31 bits
 
 
-# Without the garbage collector's care: it holds frames and plain values, so it is never part of a cycle.
-class Chunk(Struct, gc=False):
-    """What was recorded in one go: rows of one table, of one broker, at one time.
-
-    `frames` are publications as they were on the wire; for deliveries, `counts` says how often each was wanted, and
-    `wanted` by whom. `row` is a row of a smaller table, without its time and broker.
-    """
-
-    table: str
-    broker: str
-    time_ns: int
-    rows: int
-    size: int
-    frames: tuple[bytes, ...] = ()
-    counts: tuple[int, ...] = ()
-    wanted: tuple[Wanted, ...] = ()
-    row: tuple[Any, ...] = ()
+_AT_LEAST_ONE = "rows_max bytes_max batch_rows batch_bytes tape_ns sample".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +38,13 @@ class RecorderConfig:
 
     rows_max: int = 1_000_000
     bytes_max: int = 256 << 20
-    batch_rows: int = 100_000  # with this much waiting, the writer is woken
+    batch_rows: int = 250_000  # with this much waiting, the writer is woken
     batch_bytes: int = 32 << 20
+    tape_ns: int = 500_000_000  # how old what is on the tape may become
     sample: int = 1  # one publication of so many
 
     def __post_init__(self) -> None:
-        for name in ("rows_max", "bytes_max", "batch_rows", "batch_bytes", "sample"):
+        for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise InputError(f"trace: {name} must be at least 1, not {getattr(self, name)}")
         if self.bytes_max > BYTES_MAX:
@@ -88,7 +63,7 @@ class Recorder:
 
     >>> recorder = Recorder()
     >>> recorder.add("control", "B1", 5, ("moved", "alice", "{}"))
-    >>> [chunk.row for chunk in recorder.take()]
+    >>> [row.values for row in recorder.take()]
     [('moved', 'alice', '{}')]
     """
 
@@ -96,6 +71,9 @@ class Recorder:
         config = config or RecorderConfig()
         self.config = config
         self.sample = config.sample
+        self.tape = Tape(
+            config.rows_max // 8
+        )  # it comes as one chunk: there is to be room for some
         self.dropped: Counter[str] = Counter()  # rows, by table
         self.on_batch: Callable[[], None] = _nobody  # called when enough waits for a batch,
         self.batch_at = NEVER  # or when something is recorded at this time or later
@@ -113,35 +91,20 @@ class Recorder:
 
     # -- recording ------------------------------------------------------------------------------------
 
-    def publications(self, broker: str, time_ns: int, frames: tuple[bytes, ...]) -> None:
-        """A run of publications came in; the caller has sampled them."""
-        rows = len(frames)
-        size = (len(frames[0]) if rows == 1 else sum(map(len, frames))) + ROW_BYTES * rows
-        self._put(Chunk("publications", broker, time_ns, rows, size, frames))
-
-    def deliveries(
-        self,
-        broker: str,
-        time_ns: int,
-        frames: tuple[bytes, ...],
-        counts: tuple[int, ...],
-        wanted: tuple[Wanted, ...],
-    ) -> None:
-        """Publications went to clients: the first of `frames` to as many of `wanted` as the first of `counts` says …"""
-        rows = len(wanted)
-        size = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
-        size += ROW_BYTES * rows
-        self._put(Chunk("deliveries", broker, time_ns, rows, size, frames, counts, wanted))
-
     def add(self, table: str, broker: str, time_ns: int, row: tuple[Any, ...]) -> None:
         """A row of one of the smaller tables: its columns after time and broker."""
-        self._put(Chunk(table, broker, time_ns, 1, ROW_BYTES + _weight(row), row=row))
+        self._put(Row(time_ns, 1, ROW_BYTES + _weight(row), broker, table, row))
 
     def control(self, broker: str, time_ns: int, kind: str, data: Mapping[str, Any]) -> None:
         """Something that a broker found worth telling, with whatever it says about it."""
         entity = next((str(data[key]) for key in _ENTITIES if key in data), "")
         detail = json.dumps(data, default=str, ensure_ascii=False, separators=(",", ":"))
         self.add("control", broker, time_ns, (kind, entity, detail))
+
+    def seal(self) -> None:
+        """Let what is on the tape wait with the rest."""
+        if (sealed := self.tape.seal()) is not None:
+            self._put(sealed)
 
     def _put(self, chunk: Chunk) -> None:
         rows_in, bytes_in = self._rows_in + chunk.rows, self._bytes_in + chunk.size
@@ -155,7 +118,7 @@ class Recorder:
             self._chunks.append(chunk)
             return
         if rows_in > self._rows_limit or bytes_in > self._bytes_limit:
-            self.dropped[chunk.table] += chunk.rows
+            self.dropped.update(dict(chunk.tables()))
         else:
             self._rows_in, self._bytes_in = rows_in, bytes_in
             self._chunks.append(chunk)

@@ -40,10 +40,15 @@ class Settings:
     publications: bool = True
     deliveries: bool = True
 
-    def recorder(self) -> Recorder:
-        """A recorder with these limits."""
+    def recorder(self, flush_ns: int) -> Recorder:
+        """A recorder with these limits; what a broker keeps to itself adds a little to the time between two flushes."""
         return Recorder(
-            RecorderConfig(rows_max=self.rows_max, bytes_max=self.bytes_max, sample=self.sample)
+            RecorderConfig(
+                rows_max=self.rows_max,
+                bytes_max=self.bytes_max,
+                tape_ns=max(1, flush_ns // 10),
+                sample=self.sample,
+            )
         )
 
     def tracing(self) -> TraceConfig:
@@ -62,9 +67,9 @@ class NodeTrace:
         complain: Callable[[str], None],
         about: Mapping[str, Any] | None = None,
     ) -> None:
-        recorder = settings.recorder()
-        name = f"{broker}-{incarnation}"  # a broker that starts again is another writer
         flush_ns = settings.flush_interval_ns or NODE_FLUSH_NS
+        recorder = settings.recorder(flush_ns)
+        name = f"{broker}-{incarnation}"  # a broker that starts again is another writer
         config = WriterConfig(settings.directory, name, "wall", flush_ns)
         self._thread = WriterThread(Writer(config, recorder, time_ns, complain))
         self.module = Tracing(
@@ -90,8 +95,8 @@ class WorldTrace:
 
     def __init__(self, settings: Settings, now: Callable[[], int], name: str = "sim") -> None:
         self._settings = settings
-        self.recorder = settings.recorder()
         flush_ns = settings.flush_interval_ns or WORLD_FLUSH_NS
+        self.recorder = settings.recorder(flush_ns)
         # A simulated run can be run again: nothing is gained by waiting for the disk.
         config = WriterConfig(settings.directory, name, "virtual", flush_ns, sync=False)
         self.writer = Writer(config, self.recorder, now)
@@ -105,6 +110,7 @@ class WorldTrace:
 
     def close(self) -> None:
         """Write what is left and take leave."""
+        self.recorder.seal()
         self.writer.close()
 
 

@@ -7,7 +7,7 @@ Rules:
 - A reader never sees half a file: written under a hidden name, brought to disk, renamed.
 - A flush is: files first, then the statement that counts them. So a statement never promises what is not there.
 - A statement is made at every interval, whether there is anything to write or not. So the loss of a writer that was
-  killed is bounded by the interval, and a reader can say how much that is.
+  killed is bounded by the interval and the time that a tape may wait, and a reader can say how much that is.
 - A disk that is full costs rows, which are counted, and nothing else.
 """
 
@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from runnel.errors import InputError
+from runnel.trace.chunks import Chunk
 from runnel.trace.columns import to_table
 from runnel.trace.folder import (
     Clock,
@@ -36,13 +37,17 @@ from runnel.trace.folder import (
     sync_file,
     take_lock,
 )
-from runnel.trace.recorder import NEVER, Chunk, Recorder
-from runnel.trace.schemas import HOUR_NS, VERSION
+from runnel.trace.recorder import NEVER, Recorder
+from runnel.trace.schemas import HOUR_NS, SCHEMAS, VERSION
 
 SECOND = 1_000_000_000
-PIECE_ROWS = 4_096
+PIECE_ROWS = 32_768
+Counted = tuple[Chunk, int]
+"""A chunk, and how many rows it has of the table in question."""
+
 # The columns in which few values come back again and again; the others are not worth a dictionary inside the file.
 _REPETITIVE = frozenset("broker client peer publisher kind event entity messages_in".split())
+_INT = pa.int64()  # most of these differ little from row to row, and are written as differences
 _NEVER_SOUGHT = frozenset("attributes selection filter detail".split())
 
 
@@ -88,7 +93,9 @@ class Writer:
         self._lock = take_lock(self.folder, config.name)
         self.folder.remove_leftovers()
         self.statement = Statement(
-            config.name, recorder.sample, config.flush_interval_ns, now(), now(), tables={}
+            *(config.name, recorder.sample, config.flush_interval_ns, now(), now()),
+            lag_ns=recorder.config.tape_ns,
+            tables={},
         )
         self._say()
 
@@ -102,13 +109,15 @@ class Writer:
         began = self._now()
         if self.recorder.batch_at != NEVER:
             self.recorder.batch_at = began + self.config.flush_interval_ns
-        by_place: dict[tuple[str, int], list[Chunk]] = {}
+        by_place: dict[tuple[str, int], list[Counted]] = {}
         for chunk in self.recorder.take():
-            by_place.setdefault((chunk.table, chunk.time_ns // HOUR_NS), []).append(chunk)
-        for (table, hour), chunks in sorted(by_place.items(), key=lambda item: item[0]):
-            self._write_or_count(table, hour, chunks)
+            for table, rows in chunk.tables():
+                place = by_place.setdefault((table, chunk.time_ns // HOUR_NS), [])
+                place.append((chunk, rows))
+        for (table, hour), found in sorted(by_place.items(), key=lambda item: item[0]):
+            self._write_or_count(table, hour, found)
         statement = self.statement
-        statement.flushed_ns = began
+        statement.flushed_ns = began - statement.lag_ns
         for table, dropped in sorted(self.recorder.dropped.items()):
             self._count(table).dropped = dropped
         self._say()
@@ -119,6 +128,7 @@ class Writer:
         if self._lock.closed:
             return
         self.recorder.on_batch = lambda: None
+        self.statement.lag_ns = 0  # whoever records has handed over everything
         self.flush()
         self.statement.farewell = True
         self._say()
@@ -129,13 +139,12 @@ class Writer:
     def _count(self, table: str) -> TableCount:
         return self.statement.tables.setdefault(table, TableCount())
 
-    def _write_or_count(self, table: str, hour: int, chunks: list[Chunk]) -> None:
-        rows = sum(chunk.rows for chunk in chunks)
+    def _write_or_count(self, table: str, hour: int, chunks: list[Counted]) -> None:
+        rows = sum(rows for _, rows in chunks)
         part = self.folder.part(table, hour, self.config.name, self.statement.parts + 1)
         temporary = part.path.with_name(f".{part.path.name}.tmp")
         try:
-            rows_of = [to_table(table, piece) for piece in _pieces(chunks)]
-            self._write(part, temporary, pa.concat_tables(rows_of))
+            self._write(part, temporary, (to_table(table, piece) for piece in _pieces(chunks)))
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
@@ -145,7 +154,8 @@ class Writer:
             self.statement.parts = part.number
             self._count(table).rows += rows
 
-    def _write(self, part: Part, temporary: Path, rows: pa.Table) -> None:
+    def _write(self, part: Part, temporary: Path, pieces: Iterator[pa.Table]) -> None:
+        """Each piece is written before the next is made, so that it is still in the processor's cache."""
         part.path.parent.mkdir(parents=True, exist_ok=True)
         about = {
             "runnel.version": str(VERSION),
@@ -153,14 +163,18 @@ class Writer:
             "runnel.writer": part.writer,
             "runnel.part": str(part.number),
         }
-        pq.write_table(
-            rows.replace_schema_metadata(about),
+        schema = SCHEMAS[part.table].with_metadata(about)
+        with pq.ParquetWriter(
             temporary,
+            schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=[name for name in rows.column_names if name in _REPETITIVE],
-            write_statistics=[name for name in rows.column_names if name not in _NEVER_SOUGHT],
-        )
+            use_dictionary=[name for name in schema.names if name in _REPETITIVE],
+            column_encoding={f.name: "DELTA_BINARY_PACKED" for f in schema if f.type == _INT},
+            write_statistics=[name for name in schema.names if name not in _NEVER_SOUGHT],
+        ) as file:
+            for piece in pieces:
+                file.write_table(piece)
         if self.config.sync:
             sync_file(temporary)
         temporary.rename(part.path)
@@ -224,16 +238,16 @@ class WriterThread:
             self._complain(f"trace: the writer ended by a bug:\n{traceback.format_exc()}")
 
 
-def _pieces(chunks: list[Chunk]) -> Iterator[list[Chunk]]:
-    """The same, a few thousand rows at a time: to convert more in one go would keep the broker waiting."""
+def _pieces(chunks: list[Counted]) -> Iterator[list[Chunk]]:
+    """The same in pieces: to convert more in one go would keep the broker waiting."""
     piece: list[Chunk] = []
-    rows = 0
-    for chunk in chunks:
+    size = 0
+    for chunk, rows in chunks:
         piece.append(chunk)
-        rows += chunk.rows
-        if rows >= PIECE_ROWS:
+        size += rows
+        if size >= PIECE_ROWS:
             yield piece
-            piece, rows = [], 0
+            piece, size = [], 0
     if piece:
         yield piece
 

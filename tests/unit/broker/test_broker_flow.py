@@ -260,6 +260,27 @@ def test_a_module_that_does_not_watch_is_not_asked() -> None:
     assert module.seen == []
 
 
+@pytest.mark.parametrize("with_story", [False, True])
+def test_a_module_may_watch_only_what_is_marked(with_story: bool) -> None:
+    class Partial(Counter):
+        name = "partial"
+        messages = ()
+        watches_publications = False
+        watches_marked = True
+
+    all_of_it, partial = Counter(), Partial()
+    door = Door(modules=(all_of_it, partial), tell_stories=with_story)
+    door.connect(1, "pub")
+    plain = [make_publication(7, n, {}) for n in (1, 2, 3)]
+    door.arrive(1, plain[0])
+    door.arrive(1, *plain[1:])
+    assert (len(all_of_it.seen), partial.seen) == (3, [])
+    door.arrive(1, make_publication(7, 4, {}, flags=1))
+    door.arrive(1, make_publication(7, 5, {}), make_publication(7, 6, {}, flags=2))
+    assert [identity for _, identity, _ in partial.seen] == [(7, 4), (7, 5), (7, 6)]
+    assert len(all_of_it.seen) == 6
+
+
 # -- what can be seen from outside ---------------------------------------------------------------------
 
 

@@ -12,7 +12,10 @@ from runnel.cli.where import DEFAULT, VARIABLE, find_broker
 from runnel.errors import InputError
 from runnel.topology.state import BrokerState, State, write_state
 
-COMMANDS = ("up", "down", "status", "pub", "sub", "advertise", "explain", "demo", "completion")
+COMMANDS = (
+    *("up", "down", "status", "pub", "sub", "advertise", "explain", "demo", "completion"),
+    *("placement", "move-publisher"),
+)
 
 
 def run(*arguments: str) -> Result:
@@ -28,7 +31,11 @@ def test_help_is_worth_reading(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["broker", "up", "status", "pub", "sub", "advertise", "explain", "demo", "simulate"]
+    "command",
+    [
+        *("broker", "up", "status", "pub", "sub", "advertise", "explain", "demo", "simulate"),
+        *("placement", "move-publisher"),
+    ],
 )
 def test_exit_codes_are_listed_where_there_are_more_than_two(command: str) -> None:
     told = run(command, "--help").output.partition("Exit codes:")[2]
@@ -60,6 +67,9 @@ def test_completion_is_for_this_program(shell: str) -> None:
         (["explain", "--event", "a=1"], "say --event, --from and --to"),
         (["up", "nowhere.toml"], "nowhere.toml: cannot be opened"),
         (["status", "ftp://x"], "write runnel://host:port"),
+        (["placement", "ftp://x"], "write runnel://host:port"),
+        (["move-publisher", "quotes"], "Missing option '--to'"),
+        (["broker", "--name", "B1", "--placement", "best"], "'best' is not one of 'off', 'pop'"),
         (["sub", " "], "the filter is empty: to want everything, write TRUE"),
         (["advertise", ""], "write TRUE"),
         (["pub", '{"a": null}'], "a: null is no value; leave it out"),

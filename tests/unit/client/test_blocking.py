@@ -172,8 +172,10 @@ def test_closing_ends_a_wait_in_another_thread():
 
 
 INTERRUPTED = """
-import asyncio, os, signal, sys, threading
+import asyncio, logging, os, signal, sys, threading
 from runnel.testing.network import InMemoryNetwork
+
+logging.getLogger("asyncio").setLevel(logging.ERROR)  # that a step took long on a busy machine is no error
 
 def interrupt_when_waiting(thread):
     # It waits once it stands in the lock of a future's result (blocking) or in the selector (asyncio).

@@ -32,7 +32,10 @@ def test_a_publisher_migrates_while_it_publishes():
 def test_the_client_and_its_other_publishers_stay():
     async def main():
         async with net.connect("B1") as client:
-            one, other = await client.advertise("a > 0"), await client.advertise("b > 0", name="two")
+            one, other = (
+                await client.advertise("a > 0"),
+                await client.advertise("b > 0", name="two"),
+            )
             await one.migrate_to(net.url("B3"))
             assert (client.broker, one.broker, other.broker) == ("B1", "B3", "B1")
             await other.publish({"b": 1})

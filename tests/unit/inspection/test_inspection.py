@@ -13,6 +13,7 @@ from runnel.inspection.messages import Answer, Ask, Whereabouts, pieces
 from runnel.inspection.module import Inspection
 from runnel.inspection.questions import (
     NAME_OF,
+    Publishers,
     Question,
     Route,
     Status,
@@ -57,6 +58,7 @@ def ask(network: Network, broker: str, question: Question) -> dict[str, Any]:
         ._answer(
             network.nodes[broker],
             Ask(1, NAME_OF[type(question)], msgspec.Raw(msgspec.msgpack.encode(question))),
+            network.now,
         )
     )
     return answered
@@ -198,3 +200,16 @@ def test_a_long_answer_comes_in_pieces() -> None:
     status = put(door, Status())
     assert (len(status["links"]), status["clients"]) == (1000, 1101)
     assert len(pieces(1, status)) > 1
+
+
+def test_what_nobody_answers_is_no_question() -> None:
+    """A broker without placement is not asked about it; one with it answers by itself."""
+    assert (
+        "there is no question 'publishers'"
+        in put(Door(modules=(Inspection(),)), Publishers())["error"]
+    )
+    answers = {
+        Publishers: lambda context, asked, now: {"here": context.name, "of": asked.publisher}
+    }
+    door = Door(modules=(Inspection(answers=answers),))
+    assert put(door, Publishers("quotes")) == {"here": "B", "of": "quotes"}

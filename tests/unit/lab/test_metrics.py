@@ -107,10 +107,10 @@ def test_a_window_without_a_whole_interval_is_a_mistake(hand: HandMade) -> None:
 
 def test_overhead_by_class(hand: HandMade) -> None:
     hand.interval("B0", 20, publications_in=5, control_in=2)
-    hand.interval("B1", 20, messages_in=[("publication", 1), ("subscription", 2)])
+    hand.interval("B1", 20, messages_in=[("Publication", 1), ("subscription", 2)])
     counts = overhead(hand.open(), MINUTE)
-    assert counts == {"publication": 6, "control": 2, "subscription": 2}
-    assert list(counts) == ["publication", "control", "subscription"]
+    assert counts == {"Publication": 6, "control": 2, "subscription": 2}
+    assert list(counts) == ["Publication", "control", "subscription"]
     assert overhead_share(counts) == 0.4
     assert overhead_share(counts, ["subscription"]) == 0.2
     assert overhead_share({}) == 0.0

@@ -66,6 +66,16 @@ def test_the_stock_scenario_of_green() -> None:
         ({"time": {"measure_s": 0}}, "time.measure_s: must be at least"),
         ({"trace": {"sample": 0}}, "trace.sample: must be at least 1"),
         ({"modules": {"balance": {}}}, "modules.balance: there is no such module"),
+        ({"modules": {"placement": 1}}, "modules.placement: must be a table"),
+        (
+            {"modules": {"placement": {"weight_percent": 101.0}}},
+            "modules.placement.weight_percent: must be at most 100",
+        ),
+        (
+            {"modules": {"placement": {"algoritm": "pop"}}},
+            "modules.placement.algoritm: there is no such key; did you mean algorithm",
+        ),
+        ({"network": {"latency_spread": 1.0}}, "network.latency_spread: must be at most 0.99"),
         ({"seed": "one"}, "seed: must be a whole number"),
         ({"changes": {"at_s": 1}}, "changes: must be a list of tables"),
         ({"changes": [{"kind": "cut"}]}, r"changes\[0\].at_s: is missing"),

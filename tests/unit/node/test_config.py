@@ -96,6 +96,24 @@ MISTAKES = [
     ({"neighbours": {"": "127.0.0.1:1"}}, "neighbours.: a name has 1 to 255 characters"),
     ({"listen": "127.0.0.1:65536"}, "listen: '127.0.0.1:65536' is no address of a broker"),
     ({"listen": "0.0.0.0:7001"}, "listen: '0.0.0.0:7001' can be reached from other machines"),
+    ({"placement": {"algorithm": "best"}}, "placement.algorithm: must be one of grape, off, pop"),
+    (
+        {"placement": {"g_treshold": 1}},
+        "placement.g_treshold: there is no such key; did you mean g_thr",
+    ),
+    (
+        {"placement": {"running_average": 0}},
+        "placement.running_average: must be more than 0, got 0",
+    ),
+    (
+        {"placement": {"publishers": {"a": {"metric": "load"}, "b": {"metric": "speed"}}}},
+        "placement.publishers.b.metric: must be one of delay, load, got 'speed'",
+    ),
+    (
+        {"placement": {"publishers": {"a": {"weight_percent": 101}}}},
+        "placement.publishers.a.weight_percent: must be at most 100, got 101",
+    ),
+    ({"placement": {"publishers": {"a": 1}}}, "placement.publishers.a: must be a table, got 1"),
     ({"limits": {"credit_min": 2000}}, "limits.credit_min: must be at most limits.credit_max"),
     ({"link": {"queue_bytes_max": 2048}}, "limits.congested_bytes: must be at most link.queue"),
 ]

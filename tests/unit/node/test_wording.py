@@ -43,3 +43,11 @@ def test_who_only_asks_is_not_worth_a_line() -> None:
 def test_a_client_whose_name_was_taken_is_told_loudly() -> None:
     displaced = Trace("client-displaced", {"peer": "alice"})
     assert Wording().entry(displaced, LINKS) == ("client-displaced", WARNING, {"peer": "alice"})
+
+
+def test_of_decisions_only_those_that_move_somebody_are_worth_a_line() -> None:
+    levels = {
+        outcome: Wording().entry(Trace("placement", {"outcome": outcome}), {})[1]
+        for outcome in ("moves", "stays", "dry run")
+    }
+    assert levels == {"moves": INFO, "stays": DEBUG, "dry run": DEBUG}

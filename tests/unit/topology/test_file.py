@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from runnel.topology.events import events_of
 from runnel.topology.examples import EXAMPLES, chain, tree
 from runnel.topology.file import make_topology, read_topology
 from runnel.topology.plan import path_between
+from runnel.topology.processes import write_toml
 
 ROOT = Path(__file__).parents[3]
 THREE: dict[str, Any] = {
@@ -31,6 +33,13 @@ def test_links_and_neighbours_say_the_same() -> None:
         {"brokers": {"B1": {"neighbours": ["B2"]}, "B2": {"neighbours": ["B1", "B3"]}, "B3": {}}}
     )
     assert by_links.links == by_neighbours.links == (("B1", "B2"), ("B2", "B3"))
+
+
+def test_brokers_are_told_of_placement() -> None:
+    placement = {"algorithm": "grape", "publishers": {"the quotes": {"metric": "delay"}}}
+    made = make_topology(THREE | {"defaults": {"placement": placement}})
+    tables = made.node_tables("B1", "127.0.0.1:0", dict.fromkeys(made.links, "127.0.0.1:1"))
+    assert tomllib.loads(write_toml(tables))["placement"] == placement
 
 
 def test_a_broker_has_its_own_settings_over_the_defaults() -> None:

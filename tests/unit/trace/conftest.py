@@ -10,6 +10,7 @@ import pytest
 from runnel.trace.recorder import Recorder, RecorderConfig
 from runnel.trace.writer import Writer, WriterConfig
 from runnel.wire import make_publication
+from taping import enter
 
 SECOND = 1_000_000_000
 
@@ -25,10 +26,10 @@ class Lab:
         self.writer = Writer(config, self.recorder, lambda: self.now)
 
     def publish(self, counter: int, broker: str = "B1", at_s: float = 0, **attributes: int) -> None:
-        frame = make_publication(
+        made = make_publication(
             7, counter, attributes or {"a": counter}, publisher="quotes", time_ns=counter
-        ).raw
-        self.recorder.publications(broker, round(at_s * SECOND), (frame,))
+        )
+        enter(self.recorder, broker, round(at_s * SECOND), made)
 
     def die(self) -> None:
         """What the end of a process does to its writer."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from runnel.trace.columns import to_table
 from runnel.trace.reader import attributes_of
 from runnel.trace.recorder import Recorder
 from runnel.trace.schemas import SCHEMAS
 from runnel.wire import Publication, make_publication
+from taping import after_hops, enter, leave
 
 publications = st.builds(
     make_publication,
@@ -30,7 +32,7 @@ runs = st.lists(st.lists(publications, min_size=1, max_size=5), min_size=1, max_
 def test_publications(runs: list[list[Publication]]) -> None:
     recorder = Recorder()
     for at, run in enumerate(runs):
-        recorder.publications(f"B{at}", at, tuple(p.raw for p in run))
+        enter(recorder, f"B{at}", at, *run)
     table = to_table("publications", recorder.take())
     table.validate(full=True)
     assert table.schema == SCHEMAS["publications"]
@@ -51,13 +53,8 @@ def test_deliveries(delivered: list[tuple[Publication, int, int]]) -> None:
     recorder = Recorder()
     expected = []
     for at, (publication, hops, wanted_by) in enumerate(delivered):
-        frame = publication.raw
-        for _ in range(hops):
-            frame = Publication(
-                9, frame[6], 0, *publication.identity, 0, 0, frame
-            ).forwarded()  # as a broker hands it on
         wanted = tuple((at * 10 + n, f"client {n}") for n in range(wanted_by))
-        recorder.deliveries("B", at, (frame,), (wanted_by,), wanted)
+        leave(recorder, "B", at, after_hops(publication, hops), *wanted)
         expected += [(publication, hops, *who) for who in wanted]
     rows = to_table("deliveries", recorder.take()).to_pylist()
     assert [
@@ -70,9 +67,9 @@ def test_deliveries(delivered: list[tuple[Publication, int, int]]) -> None:
 
 
 def test_a_name_that_is_no_text_does_not_stop_the_trace() -> None:
-    good = make_publication(7, 1, {"a": 1}, publisher="quotes").raw
-    bad = good.replace(b"quotes", b"qu\xfftes")
+    good = make_publication(7, 1, {"a": 1}, publisher="quotes")
+    bad = replace(good, raw=good.raw.replace(b"quotes", b"qu\xfftes"))
     recorder = Recorder()
-    recorder.publications("B", 1, (good, bad))
+    enter(recorder, "B", 1, good, bad)
     names = to_table("publications", recorder.take())["publisher"].to_pylist()
     assert names == ["quotes", "qu\ufffdtes"]

@@ -30,14 +30,16 @@ from runnel.wire import make_publication
 recorder = Recorder()
 config = WriterConfig(Path(sys.argv[1]), sys.argv[2], "wall", {round(INTERVAL_S * SECOND)})
 WriterThread(Writer(config, recorder, time_ns, print)).start()
+broker = recorder.tape.audiences.join("B1")
 pace, counter = Event(), 0
 while True:
     at = time_ns()
-    frames = []
+    run = []
     for _ in range(200):
         counter += 1
-        frames.append(make_publication(7, counter, {{"a": counter}}, publisher="quotes").raw)
-    recorder.publications("B1", at, tuple(frames))
+        run.append(make_publication(7, counter, {{"a": counter}}, publisher="quotes"))
+    recorder.tape.add(broker.number, run, [[]] * len(run), at, True)
+    recorder.seal()
     print(counter, at, flush=True)
     pace.wait(0.002)
 """

@@ -47,6 +47,7 @@ class Traced:
         self.network.settle()
 
     def trace(self) -> Trace:
+        self.recorder.seal()
         self.writer.close()
         return open_trace(self.directory)
 

@@ -7,28 +7,37 @@ from threading import Event, Thread
 import pytest
 
 from runnel.errors import InputError
-from runnel.trace.recorder import BYTES_MAX, ROW_BYTES, Recorder, RecorderConfig
+from runnel.trace.chunks import Row, Sealed
+from runnel.trace.recorder import BYTES_MAX, Recorder, RecorderConfig
+from runnel.wire import Publication, make_publication
+from taping import enter, leave
+
+
+def made(*counters: int) -> list[Publication]:
+    return [make_publication(7, counter, {"a": 1}) for counter in counters]
 
 
 def test_what_has_no_room_is_dropped_and_counted_by_table() -> None:
     recorder = Recorder(RecorderConfig(rows_max=3))
-    recorder.publications("B1", 1, (b"a", b"b"))
-    recorder.publications("B1", 2, (b"c", b"d"))
+    enter(recorder, "B1", 1, *made(1, 2))
+    enter(recorder, "B1", 2, *made(3, 4))
     recorder.add("control", "B1", 3, ("moved", "alice", "{}"))
-    recorder.deliveries("B1", 4, (b"e",), (2,), ((1, "x"), (2, "y")))
+    leave(recorder, "B1", 4, *made(5), (1, "x"), (2, "y"))
     assert [chunk.time_ns for chunk in recorder.take()] == [1, 3]
     assert recorder.dropped == {"publications": 2, "deliveries": 2}
 
 
 def test_bytes_are_bounded_too() -> None:
-    recorder = Recorder(RecorderConfig(bytes_max=3 * (ROW_BYTES + 100)))
+    one = Recorder()
+    enter(one, "B1", 1, *made(1))
+    recorder = Recorder(RecorderConfig(bytes_max=3 * one.waiting_bytes))
     for _ in range(4):
-        recorder.publications("B1", 1, (bytes(100),))
+        enter(recorder, "B1", 1, *made(1))
     assert (recorder.waiting_rows, recorder.dropped["publications"]) == (3, 1)
-    assert recorder.waiting_bytes == 3 * (ROW_BYTES + 100)
+    assert recorder.waiting_bytes == 3 * one.waiting_bytes > 3 * 38
     recorder.take()
     assert (recorder.waiting_rows, recorder.waiting_bytes) == (0, 0)
-    recorder.publications("B1", 1, (bytes(100),))
+    enter(recorder, "B1", 1, *made(1))
     assert recorder.waiting_rows == 1, "there is room again once it was taken"
 
 
@@ -36,14 +45,14 @@ def test_a_batch_is_announced_when_it_is_full_and_when_it_is_due() -> None:
     announced = []
     recorder = Recorder(RecorderConfig(batch_rows=3))
     recorder.on_batch = lambda: announced.append(recorder.waiting_rows)
-    recorder.publications("B1", 1, (b"a", b"b"))
+    enter(recorder, "B1", 1, *made(1, 2))
     assert announced == []
-    recorder.publications("B1", 1, (b"c",))
+    enter(recorder, "B1", 1, *made(3))
     assert announced == [3]
     recorder.take()
     recorder.batch_at = 10
-    recorder.publications("B1", 9, (b"d",))
-    recorder.publications("B1", 10, (b"e",))
+    enter(recorder, "B1", 9, *made(4))
+    enter(recorder, "B1", 10, *made(5))
     assert announced == [3, 2]
 
 
@@ -52,7 +61,7 @@ def test_a_note_names_what_it_is_about() -> None:
     recorder.control("B1", 1, "link-up", {"peer": "B2", "fresh": True})
     recorder.control("B1", 2, "moved", {"peer": "B2", "client": "alice"})
     recorder.control("B1", 3, "settled", {})
-    assert [chunk.row for chunk in recorder.take()] == [
+    assert [row.values for row in recorder.take() if isinstance(row, Row)] == [
         ("link-up", "B2", '{"peer":"B2","fresh":true}'),
         ("moved", "alice", '{"peer":"B2","client":"alice"}'),
         ("settled", "", "{}"),
@@ -62,28 +71,30 @@ def test_a_note_names_what_it_is_about() -> None:
 def test_nothing_is_lost_or_doubled_between_two_threads() -> None:
     recorder = Recorder(RecorderConfig(rows_max=500, batch_rows=50))
     recorded, done = 20_000, Event()
-    recorder_rows: list[bytes] = []
+    taken: list[int] = []
 
     def take() -> None:
         last = False
         while not last:
             last = done.is_set()  # once more after the last was recorded
             for chunk in recorder.take():
-                recorder_rows.extend(chunk.frames)
+                assert isinstance(chunk, Sealed)
+                taken.extend(chunk.records["counter"].tolist())
 
     taker = Thread(target=take)
     taker.start()
-    for number in range(recorded):
-        recorder.publications("B1", number, (b"%d" % number,))
+    for number in range(1, recorded + 1):
+        enter(recorder, "B1", number, *made(number))
     done.set()
     taker.join()
-    numbers = [int(frame) for frame in recorder_rows]
-    assert numbers == sorted(set(numbers)), "in order, each once"
-    assert len(numbers) + recorder.dropped["publications"] == recorded
+    assert taken == sorted(set(taken)), "in order, each once"
+    assert len(taken) + recorder.dropped["publications"] == recorded
     assert recorder.waiting_rows == 0
 
 
-@pytest.mark.parametrize("name", ["rows_max", "bytes_max", "batch_rows", "batch_bytes", "sample"])
+@pytest.mark.parametrize(
+    "name", ["rows_max", "bytes_max", "batch_rows", "batch_bytes", "tape_ns", "sample"]
+)
 def test_a_limit_that_is_none_is_refused_by_name(name: str) -> None:
     with pytest.raises(InputError, match=f"{name} must be at least 1, not 0"):
         RecorderConfig(**{name: 0})

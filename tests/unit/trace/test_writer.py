@@ -21,6 +21,7 @@ from runnel.trace.schemas import HOUR_NS, SCHEMAS
 from runnel.trace.summary import summarise
 from runnel.trace.writer import SECOND, Writer, WriterConfig, WriterThread
 from runnel.wire import make_publication
+from taping import enter, leave
 
 INTERVAL_ROW = (
     *(SECOND, 0.1, None, 0.001, 5.0, 6.0, 5, 6, 1, 7, 100, 200, 0),
@@ -34,7 +35,7 @@ ROWS: dict[str, tuple[Any, ...]] = {
     "intervals": INTERVAL_ROW,
     "control": ("moved", "alice", "{}"),
 }
-FRAME = make_publication(7, 1, {"a": 1}, publisher="quotes").raw
+MADE = make_publication(7, 1, {"a": 1}, publisher="quotes")
 
 
 def digest(folder: Path) -> dict[str, str]:
@@ -49,7 +50,7 @@ def fill(lab: Any) -> None:
     for counter in range(1, 50):
         lab.now = counter * SECOND
         lab.publish(counter, at_s=counter)
-        lab.recorder.deliveries("B2", lab.now, (FRAME,), (2,), ((1, "x"), (2, "y")))
+        leave(lab.recorder, "B2", lab.now, MADE, (1, "x"), (2, "y"))
     for table, row in ROWS.items():
         lab.recorder.add(table, "B1", lab.now, row)
 
@@ -124,7 +125,7 @@ def test_a_file_has_its_name_only_when_it_is_on_disk(
     monkeypatch.setattr("runnel.trace.writer.sync_file", look)
     recorder = Recorder()
     writer = Writer(WriterConfig(tmp_path, "B1", "virtual"), recorder, lambda: 0)
-    recorder.publications("B1", 1, (FRAME,))
+    enter(recorder, "B1", 1, MADE)
     writer.close()
     assert seen == [(True, False)]
     assert open_trace(tmp_path).read("publications").num_rows == 1
@@ -179,12 +180,12 @@ def test_files_that_cannot_be_written_are_counted_and_the_others_go_on(tmp_path:
     config = WriterConfig(tmp_path, "B1", "wall")
     writer = Writer(config, recorder, time_ns, complaints.append)
     (tmp_path / "publications").write_text("in the way")
-    recorder.publications("B1", time_ns(), (FRAME, FRAME))
+    enter(recorder, "B1", time_ns(), MADE, MADE)
     recorder.add("control", "B1", time_ns(), ("moved", "alice", "{}"))
     writer.flush()
     assert len(complaints) == 1 and "2 rows of publications are lost" in complaints[0]
     (tmp_path / "publications").unlink()
-    recorder.publications("B1", time_ns(), (FRAME,))
+    enter(recorder, "B1", time_ns(), MADE)
     writer.close()
     summary = summarise(open_trace(tmp_path))
     assert (summary.tables["publications"].failed, summary.tables["publications"].rows) == (2, 1)
@@ -212,10 +213,10 @@ def test_in_a_thread_a_full_batch_is_written_at_once(tmp_path: Path) -> None:
     config = WriterConfig(tmp_path, "B1", "wall", 3_600 * SECOND)
     thread = WriterThread(Watched(config, recorder, time_ns, pytest.fail))
     thread.start()
-    recorder.publications("B1", time_ns(), (FRAME, FRAME, FRAME))
+    enter(recorder, "B1", time_ns(), MADE, MADE, MADE)
     assert written.wait(30)
     assert open_trace(tmp_path).read("publications").num_rows == 3
-    recorder.publications("B1", time_ns(), (FRAME,))
+    enter(recorder, "B1", time_ns(), MADE)
     assert thread.stop()
     assert open_trace(tmp_path).read("publications").num_rows == 4
     (statement,) = open_trace(tmp_path).folder.statements()
@@ -235,7 +236,7 @@ def test_in_a_thread_an_interval_is_enough(tmp_path: Path) -> None:
     config = WriterConfig(tmp_path, "B1", "wall", SECOND // 50)
     thread = WriterThread(Watched(config, recorder, time_ns, pytest.fail))
     thread.start()
-    recorder.publications("B1", time_ns(), (FRAME,))
+    enter(recorder, "B1", time_ns(), MADE)
     assert written.wait(30)
     assert thread.stop()
 
@@ -243,8 +244,8 @@ def test_in_a_thread_an_interval_is_enough(tmp_path: Path) -> None:
 def test_what_was_dropped_is_stated(tmp_path: Path) -> None:
     recorder = Recorder(RecorderConfig(rows_max=1))
     writer = Writer(WriterConfig(tmp_path, "B1", "virtual"), recorder, lambda: 5)
-    recorder.publications("B1", 1, (FRAME,))
-    recorder.publications("B1", 1, (FRAME,))
+    enter(recorder, "B1", 1, MADE)
+    enter(recorder, "B1", 1, MADE)
     writer.close()
     told = json.loads((tmp_path / "writers" / "B1.json").read_text())
     assert told["tables"]["publications"] == {"rows": 1, "dropped": 1, "failed": 0}
