@@ -195,6 +195,14 @@ class Tracing(Module):
         if link.is_client:
             self._advertisement("withdrawn", link, row, now)
 
+    def turned(self, context: Context, link: Link, row: Advertisement, now: int) -> None:
+        """A publisher has migrated: to a client's link here, or from one."""
+        left = context.tables.leaving[row.id].link
+        if link.is_client:
+            self._advertisement("made", link, row, now)
+        if left.is_client:
+            self._advertisement("withdrawn", left, row, now)
+
     def link_up(self, context: Context, link: Link, now: int) -> None:
         """A link starts fresh."""
         self._audience.link_up(link.number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from harness import Network
+from runnel.broker.module import Module
 from runnel.errors import InputError
 from runnel.language import Selection, parse
+from runnel.placement.migration import Migration
 from runnel.trace.module import Gauges, TraceConfig, Tracing
 from runnel.trace.reader import Trace, attributes_of, open_trace
 from runnel.trace.recorder import Recorder, RecorderConfig
@@ -26,7 +29,12 @@ class Traced:
     """A chain of three brokers that share a recorder, as in the simulator."""
 
     def __init__(
-        self, directory: Path, sample: int = 1, config: TraceConfig | None = None, **more: Any
+        self,
+        directory: Path,
+        sample: int = 1,
+        config: TraceConfig | None = None,
+        also: Callable[[], tuple[Module, ...]] = tuple,
+        **more: Any,
     ) -> None:
         self.network = Network()
         self.directory = directory
@@ -38,7 +46,7 @@ class Traced:
             for name in ("B1", "B2", "B3")
         }
         for name, dials in (("B1", ["B2"]), ("B2", ["B3"]), ("B3", [])):
-            self.network.broker(name, *dials, modules=(self.modules[name],))
+            self.network.broker(name, *dials, modules=(self.modules[name], *also()))
         self.network.advance(2 * SECOND)
 
     def publish(self, session: Any, id: int, *values: int) -> None:
@@ -155,6 +163,23 @@ def test_subscriptions_and_advertisements_of_clients_once_at_their_broker(tmp_pa
     ) == [
         ("B1", "quotes", "quotes", "made", made_advert),
         ("B1", "quotes", "quotes", "withdrawn", made_advert),
+    ]
+
+
+def test_a_publisher_that_migrates_is_withdrawn_here_and_made_there(tmp_path: Path) -> None:
+    traced = Traced(tmp_path, also=lambda: (Migration(),))
+    network = traced.network
+    quotes, advert = network.publisher("quotes", "B1", "a >= 0")
+    target = network.session("quotes/2", "B3")
+    quotes.pause(advert)
+    target.adopt(advert, quotes)
+    network.settle()
+    (made,) = traced.ids("quotes", "B1", Advertise)
+    rows = traced.trace().read("advertisements")
+    assert columns(rows, "broker", "client", "event", "advertisement") == [
+        ("B1", "quotes", "made", made),
+        ("B3", "quotes/2", "made", made),
+        ("B1", "quotes", "withdrawn", made),
     ]
 
 
