@@ -118,7 +118,7 @@ class TreeRouting:
             return  # it has migrated, or was withdrawn where it migrated to: old news
         self.tables.remove_advertisement(id)
         leaving = self.tables.leaving.get(id)
-        if leaving is not None:
+        if leaving is not None and leaving.row is row:
             leaving.withdrawn = True
         else:
             self._withdraw(row)
