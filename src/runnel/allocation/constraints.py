@@ -1,0 +1,161 @@
+"""What an operator asks of a plan: clients that stay, brokers that are drained, head-room, few moves.
+
+All four become the same thing, what the packing is given: a broker's room shrinks by the head-room; an excluded
+broker is not there; a pinned client is in its broker before anything is packed. At most so many moves: the brokers with
+the fewest clients are emptied, as many as the moves allow, and every client of the others is pinned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from runnel.allocation.layout import Layout
+from runnel.allocation.load import UNLIMITED, Bin, Capacity, Delay, Item, Traffic
+from runnel.allocation.network import Network
+from runnel.allocation.profiles import numbers_of, union
+from runnel.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """What a plan must keep to. `pinned`: subscription or publisher, by name, → its broker."""
+
+    pinned: Mapping[str, str] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()
+    headroom_percent: float = 0.0
+    max_moves: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.headroom_percent < 100:
+            raise InputError(
+                f"head-room is from 0 to below 100 percent, not {self.headroom_percent}"
+            )
+        if self.max_moves is not None and self.max_moves < 0:
+            raise InputError(f"the most moves are 0 or more, not {self.max_moves}")
+        for client, broker in self.pinned.items():
+            if broker in self.excluded:
+                raise InputError(
+                    f"{client} is pinned to {broker}, which is excluded: give up one of them"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is left to pack, into what; and the publishers that stay where they are."""
+
+    items: tuple[Item, ...]
+    bins: tuple[Bin, ...]
+    publishers: Mapping[int, str]
+
+
+def task_of(network: Network, constraints: Constraints, items: Sequence[Item]) -> Task:
+    """The task under these constraints; an error names the one that cannot be kept."""
+    known = {one.name for one in network.brokers}
+    for name in (*constraints.excluded, *constraints.pinned.values()):
+        if name not in known:
+            raise InputError(f"a constraint names broker {name}, which is not in the network")
+    subscriptions = numbers_of(network.subscriptions)
+    publishers = numbers_of([one.name for one in network.publishers])
+    fixed: dict[str, list[int]] = {}
+    fixed_publishers: dict[int, str] = {}
+    for client, broker in constraints.pinned.items():
+        if client in subscriptions:
+            fixed.setdefault(broker, []).append(subscriptions[client])
+        elif client in publishers:
+            fixed_publishers[publishers[client]] = broker
+        else:
+            raise InputError(f"{client} is pinned, but there is no such subscription or publisher")
+    traffic = network.traffic()
+    bins = []
+    for one in network.brokers:
+        if one.name not in constraints.excluded:
+            there = [items[number] for number in fixed.get(one.name, ())]
+            publishing = [p for p, home in fixed_publishers.items() if home == one.name]
+            base = _base(there, publishing, items, traffic) if there or publishing else None
+            bins.append(_bin(one, constraints.headroom_percent, base))
+    pinned = {number for numbers in fixed.values() for number in numbers}
+    rest = tuple(one for number, one in enumerate(items) if number not in pinned)
+    return Task(rest, tuple(bins), fixed_publishers)
+
+
+def _bin(one: Capacity, headroom_percent: float, base: Item | None) -> Bin:
+    share = 1.0 - headroom_percent / 100.0
+    output = None if one.output is None else one.output * share
+    delay = Delay(math.ceil(one.delay.base_ns / share), math.ceil(one.delay.each_ns / share))
+    found = Bin(one.name, replace(one, output=output).room if share < 1 else one.room, delay, base)
+    if base and found.left < 0 and found.room < UNLIMITED:
+        raise InputError(
+            f"what is pinned to {one.name} needs more than it may give "
+            f"({headroom_percent:g}% of its output is head-room): pin less there"
+        )
+    return found
+
+
+def _base(
+    there: Sequence[Item], publishers: Sequence[int], items: Sequence[Item], traffic: Traffic
+) -> Item:
+    """What is pinned to a broker; a publisher there needs output for one copy of all that is wanted of it."""
+    wanted = union(one.profile for one in items) if publishers else {}
+    sent = {p: wanted[p] for p in publishers if p in wanted}
+    return Item(
+        union([*(one.profile for one in there), sent]),
+        sum(one.need for one in there) + traffic.need(sent),
+        tuple(member for one in there for member in one.members),
+        len(there),
+    )
+
+
+def few_moves(network: Network, constraints: Constraints, most: int) -> Iterator[Constraints]:
+    """Constraints that empty the brokers with the fewest clients and leave all other clients where they are.
+
+    First as many brokers as so many moves allow, then one fewer each time.
+    """
+    clients: dict[str, list[str]] = {one.name: [] for one in network.brokers}
+    for name, home in _clients(network):
+        if home is None:
+            raise InputError(f"the moves cannot be limited: it is not known where {name} is")
+        clients[home].append(name)
+    excluded, pinned = constraints.excluded, constraints.pinned
+    moves = {
+        broker: sum(1 for name in found if pinned.get(name) != broker)
+        for broker, found in clients.items()
+    }
+    order = sorted(clients, key=lambda broker: (broker not in excluded, moves[broker]))
+    for emptied in range(len(order), len(excluded) - 1, -1):
+        if sum(moves[broker] for broker in order[:emptied]) <= most:
+            stay = {name: broker for broker in order[emptied:] for name in clients[broker]}
+            yield replace(constraints, pinned={**stay, **pinned})
+
+
+def _clients(network: Network) -> Iterable[tuple[str, str | None]]:
+    yield from zip(network.subscriptions, network.subscription_homes, strict=True)
+    yield from zip([one.name for one in network.publishers], network.publisher_homes, strict=True)
+
+
+def with_fewest_moves(layout: Layout, network: Network, bins: Sequence[Bin]) -> Layout:
+    """The same layout with brokers of equal means exchanged, so that more clients are where they belong already."""
+    stay: dict[tuple[str, str], int] = {}
+    homes = layout.homes
+    for number, home in enumerate(network.subscription_homes):
+        if home is not None:
+            stay[homes[number], home] = stay.get((homes[number], home), 0) + 1
+    for number, home in enumerate(network.publisher_homes):
+        if home is not None:
+            role = layout.publishers[number]
+            stay[role, home] = stay.get((role, home), 0) + 1
+    kinds = {one.name: (one.room, one.delay) for one in bins if one.base is None}
+    names = {role: role for role in layout.parents if role not in kinds}
+    for (role, home), _ in sorted(stay.items(), key=lambda one: (-one[1], one[0])):
+        free = role not in names and home not in names.values()
+        if free and home in kinds and kinds[role] == kinds[home]:
+            names[role] = home
+    taken = set(names.values())
+    for role in layout.parents:
+        if role not in names:
+            # Itself if nobody has taken it, else any other of the kind that nobody needs.
+            of_kind = [role, *(name for name in kinds if kinds[name] == kinds[role])]
+            names[role] = next(name for name in of_kind if name not in taken)
+            taken.add(names[role])
+    return layout.renamed(names)

@@ -1,0 +1,107 @@
+"""What the planner is told: the brokers, the overlay, the clients and their profiles, as they are now.
+
+CROC fills it from the brokers' answers, others from traces. Clients go by name outside and by number inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from runnel.allocation.layout import Layout, rooted
+from runnel.allocation.load import PLAIN, Bin, Capacity, Item, Scaling, Traffic, item
+from runnel.allocation.profiles import (
+    BITS,
+    Profile,
+    PublisherProfile,
+    SubscriptionProfile,
+    numbers_of,
+    synchronised,
+)
+from runnel.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network and its traffic. `homes` say at which broker a client is; None: not yet anywhere."""
+
+    brokers: tuple[Capacity, ...]
+    publishers: tuple[PublisherProfile, ...]
+    subscriptions: tuple[str, ...]
+    profiles: tuple[Profile, ...]
+    spans: tuple[int, ...]
+    links: tuple[tuple[str, str], ...] = ()
+    publisher_homes: tuple[str | None, ...] = ()
+    subscription_homes: tuple[str | None, ...] = ()
+    scaling: Scaling = field(default=PLAIN)
+
+    def __post_init__(self) -> None:
+        names = {one.name for one in self.brokers}
+        if len(names) != len(self.brokers):
+            raise InputError("two brokers have the same name: give each its own")
+        numbers_of(self.subscriptions)
+        numbers_of([one.name for one in self.publishers])
+        for home in (*self.publisher_homes, *self.subscription_homes):
+            if home is not None and home not in names:
+                raise InputError(f"a client is at broker {home}, which is not among the brokers")
+        counts = (len(self.subscriptions), len(self.publishers))
+        given = (len(self.profiles), len(self.spans))
+        if given != counts:
+            raise InputError(
+                f"there are {counts} subscriptions and publishers, but {given} profiles"
+            )
+
+    def traffic(self) -> Traffic:
+        """The publishers, for the load model."""
+        return Traffic(self.publishers, self.spans, self.scaling)
+
+    def items(self) -> list[Item]:
+        """The subscriptions, to be packed."""
+        traffic = self.traffic()
+        return [item(traffic, profile, number) for number, profile in enumerate(self.profiles)]
+
+    def bins(self) -> list[Bin]:
+        """The brokers as they are, without any constraint."""
+        return [Bin(one.name, one.room, one.delay) for one in self.brokers]
+
+    def layout(self) -> Layout | None:
+        """The network as it is; None if it is not one tree with every client somewhere."""
+        homes = (*self.publisher_homes, *self.subscription_homes)
+        whole = len(homes) == len(self.publishers) + len(self.subscriptions)
+        if not whole or None in homes or len(self.links) != len(self.brokers) - 1:
+            return None
+        names = [one.name for one in self.brokers]
+        parents = rooted(names, self.links, names[0])
+        if len(parents) != len(names):
+            return None
+        places: dict[str, list[int]] = {name: [] for name in names}
+        for number, home in enumerate(self.subscription_homes):
+            places[str(home)].append(number)
+        publishers = {number: str(home) for number, home in enumerate(self.publisher_homes)}
+        return Layout(parents, {name: tuple(found) for name, found in places.items()}, publishers)
+
+
+def from_profiles(
+    brokers: Sequence[Capacity],
+    publishers: Sequence[PublisherProfile],
+    subscriptions: Sequence[SubscriptionProfile],
+    *,
+    links: Sequence[tuple[str, str]] = (),
+    publisher_homes: Sequence[str | None] = (),
+    subscription_homes: Sequence[str | None] = (),
+    length: int = BITS,
+    scaling: Scaling = PLAIN,
+) -> Network:
+    """A network from the profiles that brokers keep: their windows are synchronised."""
+    windows = synchronised(publishers, subscriptions, length)
+    return Network(
+        tuple(brokers),
+        tuple(publishers),
+        tuple(one.name for one in subscriptions),
+        windows.profiles,
+        windows.spans,
+        tuple(links),
+        tuple(publisher_homes),
+        tuple(subscription_homes),
+        scaling,
+    )

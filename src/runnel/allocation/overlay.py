@@ -1,0 +1,308 @@
+"""Phase 3: the overlay, layer by layer, and the publishers in it: green §V.
+
+Every broker allocated so far is one subscription with the OR of all it serves; the algorithm of Phase 2 allocates
+these to brokers that are free; and so on until one is left, the root, where the publishers begin. After each layer:
+
+    1  a broker with a single child only forwards: it is dropped, and the child moves up
+    2  a broker that can do the work of a child takes it over, the least utilised child first
+    3  a broker is replaced by the smallest free one that can do its work
+
+Then GRAPE (`load 100%`) places the publishers over the finished tree.
+
+Decisions, where the paper is silent:
+
+- Where a layer does not shrink, or no broker is free, the brokers at the top are hung below each other, as far as the
+  output of one allows (in the simplest case a star). Where that fails too, those with the most in common are joined:
+  with publishers at the root it would be too much, with publishers at their subscribers it may do. Whoever calls
+  looks at the loads in the end: a layout may be no good.
+- GRAPE knows no capacities. A publisher goes to the best of GRAPE's candidates at which it overloads no broker, those
+  first that save the most.
+- A broker with something pinned to it is neither replaced nor taken over.
+- When the publishers are placed, a broker through which nothing flows any more is dropped (not in the paper, where the
+  root stays though all publishers have left it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runnel.allocation.closeness import in_common
+from runnel.allocation.layout import Flow, Flows, Layout, overloaded, predicted
+from runnel.allocation.load import Bin, Item, Traffic
+from runnel.allocation.packing import DoesNotFit, Scheme
+from runnel.allocation.profiles import union
+from runnel.errors import InputError
+from runnel.placement.grape import Candidate, Report, choose
+
+Allocate = Callable[[Sequence[Item], Sequence[Bin], Traffic], Scheme]
+"""The algorithm of Phase 2; it raises DoesNotFit."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayOptions:
+    """The paper's three optimisations of the overlay, and a fourth of our own."""
+
+    drop_forwarders: bool = True  # 1
+    take_over: bool = True  # 2
+    best_fit: bool = True  # 3
+    drop_idle: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An allocated broker: what it serves itself, and the brokers below it."""
+
+    bin: Bin
+    traffic: Traffic
+    items: list[Item]
+    below: list[Node] = field(default_factory=list)
+    _stream: Item | None = None  # what it is to a parent; forgotten when something changes
+
+    @property
+    def stream(self) -> Item:
+        """The broker as one subscription: the OR of all it serves."""
+        if self._stream is None:
+            profile = union(
+                [
+                    *(one.profile for one in self._served()),
+                    *(one.stream.profile for one in self.below),
+                ]
+            )
+            self._stream = Item(profile, self.traffic.need(profile), ())
+        return self._stream
+
+    def _served(self) -> list[Item]:
+        return [*self.items, self.bin.base] if self.bin.base else self.items
+
+    @property
+    def need(self) -> int:
+        """The output of all it serves."""
+        return sum(one.need for one in self._served()) + sum(one.stream.need for one in self.below)
+
+    @property
+    def count(self) -> int:
+        """The subscriptions that it matches against."""
+        return sum(one.count for one in self._served()) + len(self.below)
+
+    def fits(self, one: Bin) -> bool:
+        """Whether another broker could do its work."""
+        return one.accepts(self.need, self.traffic.rate(self.stream.profile), self.count)
+
+    def hang(self, child: Node) -> None:
+        """Put a broker below this one."""
+        self.below.append(child)
+        self._stream = None
+
+    def with_child_taken(self, child: Node) -> Node:
+        """What it would be if it did the work of a child itself."""
+        rest = [one for one in self.below if one is not child]
+        return Node(self.bin, self.traffic, self.items + child.items, rest + child.below)
+
+
+@dataclass(slots=True)
+class _Builder:
+    bins: Sequence[Bin]
+    traffic: Traffic
+    allocate: Allocate
+    options: OverlayOptions
+    used: set[str] = field(default_factory=set)
+
+    def free(self) -> list[Bin]:
+        return [one for one in self.bins if one.name not in self.used and one.base is None]
+
+    def node(self, name: str, items: list[Item], below: list[Node]) -> Node:
+        self.used.add(name)
+        found = next(one for one in self.bins if one.name == name)
+        return Node(found, self.traffic, items, below)
+
+    def next_layer(self, layer: list[Node]) -> list[Node]:
+        """One broker or several above these."""
+        streams = [
+            Item(one.stream.profile, one.stream.need, (number,)) for number, one in enumerate(layer)
+        ]
+        try:
+            scheme = self.allocate(streams, self.free(), self.traffic)
+        except DoesNotFit:
+            return _grafted(layer)
+        if len(scheme.placed) >= len(layer):
+            return _grafted(layer)
+        found: list[Node] = []
+        for name, numbers in scheme.placed.items():
+            below = [layer[number] for number in numbers]
+            if len(below) == 1 and self.options.drop_forwarders:
+                found.append(below[0])
+            else:
+                found.append(self.taken_over(self.node(name, [], below)))
+        return self.best_fitted(found, {id(one) for one in layer})
+
+    def taken_over(self, parent: Node) -> Node:
+        """Optimisation 2."""
+        if not self.options.take_over:
+            return parent
+        by_use = sorted(parent.below, key=lambda one: one.need / max(1, one.bin.room))
+        for child in by_use:
+            more = parent.with_child_taken(child)
+            if child.bin.base is None and more.fits(more.bin):
+                self.used.discard(child.bin.name)
+                parent = more
+        return parent
+
+    def best_fitted(self, layer: list[Node], done: set[int]) -> list[Node]:
+        """Optimisation 3, for the brokers that are new in this layer; those that need the most choose first."""
+        if self.options.best_fit:
+            for node in sorted(layer, key=lambda one: -one.need):
+                if node.bin.base is None and id(node) not in done:
+                    fitting = [
+                        one for one in self.free() if one.room < node.bin.room and node.fits(one)
+                    ]
+                    if fitting:
+                        self.used.discard(node.bin.name)
+                        node.bin = min(fitting, key=lambda one: one.room)
+                        self.used.add(node.bin.name)
+        return layer
+
+
+def _grafted(layer: Sequence[Node]) -> list[Node]:
+    """Hang the brokers at the top below each other: those with the least output left below those with the most.
+
+    Where none has enough, those with the most in common are joined.
+    """
+    rest = list(layer)
+    while len(rest) > 1:
+        rest.sort(key=lambda one: one.bin.room - one.need)
+        pairs = [(one, host) for one in rest for host in reversed(rest) if host is not one]
+        fitting = (pair for pair in pairs if _with(*pair).fits(pair[1].bin))
+        child, host = next(fitting, None) or max(pairs, key=_shared)
+        host.hang(child)
+        rest = [one for one in rest if one is not child]
+    return rest
+
+
+def _with(child: Node, host: Node) -> Node:
+    return Node(host.bin, host.traffic, host.items, [*host.below, child])
+
+
+def _shared(pair: tuple[Node, Node]) -> int:
+    return in_common(pair[0].stream.profile, pair[1].stream.profile)
+
+
+def build_overlay(
+    scheme: Scheme,
+    items: Sequence[Item],
+    bins: Sequence[Bin],
+    traffic: Traffic,
+    allocate: Allocate,
+    options: OverlayOptions | None = None,
+) -> Layout:
+    """The tree over the brokers of a scheme; all publishers are at its root."""
+    builder = _Builder(bins, traffic, allocate, options or OverlayOptions())
+    layer = [
+        builder.node(name, [items[number] for number in numbers], [])
+        for name, numbers in scheme.placed.items()
+    ]
+    if not layer:
+        raise InputError("there is nothing to plan: no subscription, and nothing pinned")
+    layer = builder.best_fitted(layer, set())
+    while len(layer) > 1:
+        layer = builder.next_layer(layer)
+    return _layout(layer[0], len(traffic.publishers))
+
+
+def _layout(root: Node, publishers: int) -> Layout:
+    parents: dict[str, str | None] = {root.bin.name: None}
+    subscriptions: dict[str, tuple[int, ...]] = {}
+    order = [root]
+    for node in order:
+        members = [member for one in node.items for member in one.members]
+        members += node.bin.base.members if node.bin.base else ()
+        subscriptions[node.bin.name] = tuple(sorted(members))
+        for child in node.below:
+            parents[child.bin.name] = node.bin.name
+        order += node.below
+    return Layout(parents, subscriptions, dict.fromkeys(range(publishers), root.bin.name))
+
+
+def place_publishers(
+    layout: Layout,
+    items: Sequence[Item],
+    traffic: Traffic,
+    bins: Mapping[str, Bin],
+    pinned: Mapping[int, str] | None = None,
+) -> Layout:
+    """GRAPE `load 100%` for every publisher, from where it is, within what brokers can take."""
+    flows = Flows(layout, items, traffic)
+    homes = dict(layout.publishers)
+    for publisher, home in (pinned or {}).items():
+        flows.move(publisher, flows.flow(publisher, home))
+        homes[publisher] = home
+    ranked: list[tuple[float, int, list[Candidate]]] = []
+    for publisher, home in homes.items():
+        if publisher not in (pinned or {}):
+            best = _candidates(flows, publisher, home)
+            stay = next(one.load for one in best if one.broker == home)
+            ranked.append((_rate(traffic, publisher, best[0].load - stay), publisher, best))
+    for _, publisher, candidates in sorted(ranked, key=lambda one: one[:2]):
+        home, flow = _first_that_fits(flows, publisher, candidates, homes[publisher], bins)
+        flows.move(publisher, flow)
+        homes[publisher] = home
+    return Layout(layout.parents, layout.subscriptions, homes)
+
+
+def _candidates(flows: Flows, publisher: int, home: str) -> list[Candidate]:
+    """GRAPE's candidates, the best first."""
+    reports = {
+        broker: Report(broker, tuple(flows.neighbours[broker]), bits, bits.bit_count())
+        for broker, wanted in flows.wanted.items()
+        for bits in (wanted.get(publisher, 0),)
+    }
+    choice = choose(reports, home, "load", 100.0)
+    # The order in which `choose` decides; there are no delays here.
+    return sorted(
+        choice.candidates, key=lambda one: (one.load, one.hops, one.broker != home, one.broker)
+    )
+
+
+def _rate(traffic: Traffic, publisher: int, publications: int) -> float:
+    return publications * traffic.publishers[publisher].rate / max(1, traffic.spans[publisher])
+
+
+def _first_that_fits(
+    flows: Flows,
+    publisher: int,
+    candidates: Sequence[Candidate],
+    home: str,
+    bins: Mapping[str, Bin],
+) -> tuple[str, dict[str, Flow]]:
+    for candidate in candidates:
+        if candidate.broker == home:
+            break  # staying is always possible, and what follows is no better
+        flow = flows.flow(publisher, candidate.broker)
+        if flows.fits(publisher, flow, bins):
+            return candidate.broker, flow
+    return home, flows.flow(publisher, home)
+
+
+def without_idle(
+    layout: Layout, items: Sequence[Item], traffic: Traffic, bins: Mapping[str, Bin]
+) -> Layout:
+    """Drop brokers through which nothing flows; who hung on them hangs on one of their neighbours."""
+    loads = predicted(layout, items, traffic)
+    busy = set(layout.publishers.values())
+    for broker, load in loads.items():
+        served = layout.subscriptions.get(broker) or bins[broker].base or broker in busy
+        if load.input or served or len(layout.parents) == 1:
+            continue
+        below = [child for child, parent in layout.parents.items() if parent == broker]
+        # Nothing flows there, so that all it costs the new parent is to have more children.
+        top = layout.parents[broker]
+        host = top or max(below, key=lambda one: bins[one].room - loads[one].output)
+        parents = {
+            b: host if up == broker else up for b, up in layout.parents.items() if b != broker
+        }
+        parents[host] = top and layout.parents[top]
+        places = {b: found for b, found in layout.subscriptions.items() if b != broker}
+        fewer = Layout(parents, places, layout.publishers)
+        if not overloaded(predicted(fewer, items, traffic), bins):
+            layout = fewer
+    return layout
