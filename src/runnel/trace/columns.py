@@ -8,6 +8,7 @@ time from the broker's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from runnel.trace.audience import Numbers
 from runnel.trace.chunks import Chunk, Row, Sealed
 from runnel.trace.schemas import SCHEMAS
+from runnel.trace.tape import RECORD, pick
 from runnel.wire.header import LENGTH_BYTES, PUBLICATION
 
 Columns = dict[str, Any]
@@ -52,9 +54,9 @@ def _rows(name: str, rows: Sequence[Row]) -> Columns:
 
 
 def _publications(tapes: Sequence[Sealed]) -> Columns:
-    records = _joined([tape.records for tape in tapes])
-    records = records[records["from_client"]]
-    attributes, names = _bodies([frame for tape in tapes for frame in tape.frames], records)
+    records = _records(tapes)
+    records = pick(records, records["from_client"])
+    attributes, names = _bodies(list(chain.from_iterable(tape.frames for tape in tapes)), records)
     columns = {name: _numbers(records, name) for name in ("time_ns", *_IDENTITY)}
     return columns | {
         "broker": _brokers(tapes, records["broker"]),
@@ -65,7 +67,7 @@ def _publications(tapes: Sequence[Sealed]) -> Columns:
 
 
 def _deliveries(tapes: Sequence[Sealed]) -> Columns:
-    records = _joined([tape.records for tape in tapes])
+    records = _records(tapes)
     counts = records["count"]
     ids, clients, places = _subscribers(tapes)
     names = ("time_ns", *_IDENTITY, "hops")
@@ -75,6 +77,11 @@ def _deliveries(tapes: Sequence[Sealed]) -> Columns:
         "client": clients.take(pa.array(places)),
         "subscription": ids[places],
     }
+
+
+def _records(tapes: Sequence[Sealed]) -> NDArray[Any]:
+    # As bytes: it would take NumPy much longer to go through their fields.
+    return np.frombuffer(b"".join([tape.records.data for tape in tapes]), RECORD)
 
 
 def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -111,21 +118,19 @@ def _subscribers(tapes: Sequence[Sealed]) -> tuple[Numbers, pa.Array, Numbers]:
 def _bodies(frames: list[bytes], records: NDArray[Any]) -> tuple[pa.Array, pa.Array]:
     """The attributes and the names in frames of which these are the records.
 
-    Frames side by side are cut into header, attributes, name and payload; there is but a list to make of where each begins.
+    What lies between the attributes of the first and the end of the last is cut into attributes, names and the rest,
+    which is nobody's business; there is but a list to make of where each piece begins.
     """
     _, offsets, data = pa.array(frames, pa.binary()).buffers()
-    bounds = np.empty((len(frames), 4), np.int32)
-    bounds[:, 0] = np.frombuffer(offsets, np.int32)[: len(frames)]
-    bounds[:, 1] = PUBLICATION.size
-    bounds[:, 2] = records["attributes_bytes"]
-    bounds[:, 3] = records["name_bytes"]
-    np.cumsum(bounds, axis=1, out=bounds)
-    ends = np.append(bounds.ravel(), np.int32(len(data)))
-    pieces = pa.Array.from_buffers(
-        *(pa.binary(), bounds.size, [None, pa.py_buffer(ends), data]),
-    )
-    every = np.arange(0, bounds.size, 4)
-    return pieces.take(pa.array(every + 1)), pieces.take(pa.array(every + 2))
+    bounds = np.empty(3 * len(frames) + 1, np.int32)
+    bounds[:-1:3] = np.frombuffer(offsets, np.int32)[: len(frames)] + PUBLICATION.size
+    bounds[1::3] = bounds[:-1:3] + records["attributes_bytes"]
+    bounds[2::3] = bounds[1::3] + records["name_bytes"]
+    bounds[-1] = len(data)
+    buffers = [None, pa.py_buffer(bounds), data]
+    pieces = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
+    every = np.arange(0, len(pieces), 3)
+    return pieces.take(pa.array(every)), pieces.take(pa.array(every + 1))
 
 
 def _text(names: pa.Array) -> pa.Array:

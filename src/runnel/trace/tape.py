@@ -16,8 +16,10 @@ from __future__ import annotations
 from array import array
 from itertools import chain
 from struct import Struct
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from runnel.trace.audience import NOBODY, Audiences
 from runnel.trace.chunks import Sealed
@@ -36,6 +38,8 @@ RECORD = np.dtype(
     ]
 )
 """A record, with a publication's header as in wire/header.py; `count` is first of its hops, then of its deliveries."""
+
+_OPAQUE = np.dtype((np.void, RECORD.itemsize))
 
 PUBLICATIONS_MAX = 4_096
 HOPS_MAX = 4 * PUBLICATIONS_MAX
@@ -112,8 +116,7 @@ class Tape:
             about = np.repeat(np.arange(len(records)), records["count"])[wanted]
             records["count"] = np.bincount(about, minlength=len(records))
         kept = records["from_client"] | (records["count"] > 0)
-        if not kept.all():
-            records = records[kept]
+        records = pick(records, kept)
         entered, left = int(np.count_nonzero(records["from_client"])), len(places)
         if not len(records):
             return None
@@ -122,3 +125,8 @@ class Tape:
             *(int(records["time_ns"][-1]), entered + left, size, entered, left),
             *(records, places, frames, self.audiences.subscribers, self.audiences.brokers),
         )
+
+
+def pick(records: NDArray[Any], wanted: NDArray[np.bool_]) -> NDArray[Any]:
+    """Some of the records; each in one piece, as it takes NumPy much longer to go through their fields."""
+    return records if wanted.all() else records.view(_OPAQUE)[wanted].view(RECORD)

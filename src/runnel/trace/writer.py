@@ -41,7 +41,10 @@ from runnel.trace.recorder import NEVER, Recorder
 from runnel.trace.schemas import HOUR_NS, SCHEMAS, VERSION
 
 SECOND = 1_000_000_000
-PIECE_ROWS = 32_768
+PIECE_ROWS = (
+    4_096  # that are converted in one go: more would keep the broker waiting, and outgrow the cache
+)
+GROUP_ROWS = 8 * PIECE_ROWS  # that are written in one go, as a row group of the file
 Counted = tuple[Chunk, int]
 """A chunk, and how many rows it has of the table in question."""
 
@@ -239,7 +242,7 @@ class WriterThread:
 
 
 def _pieces(chunks: list[Counted]) -> Iterator[list[Chunk]]:
-    """The same in pieces: to convert more in one go would keep the broker waiting."""
+    """The same in pieces."""
     piece: list[Chunk] = []
     size = 0
     for chunk, rows in chunks:
