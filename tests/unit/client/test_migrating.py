@@ -1,4 +1,4 @@
-"""Publishers that migrate under the hands of an application: nothing lost, nothing doubled, in order, nobody left waiting."""
+"""Publishers that migrate under an application's hands: nothing lost or doubled, in order, nobody left waiting."""
 
 import asyncio
 
