@@ -266,7 +266,9 @@ def _scale(axes: Axes, chart: Chart) -> None:
         _mark_decades(axes.yaxis, axes.get_ylim())
     else:
         if chart.y.from_zero:
-            highest = max([axes.get_ylim()[1], *(level.y * 1.08 for level in chart.levels)])
+            # A line that is nearly flat would else lie on the edge.
+            highest = max(axes.get_ylim()[1], axes.dataLim.ymax * 1.05)
+            highest = max([highest, *(level.y * 1.08 for level in chart.levels)])
             axes.set_ylim(0, highest)
         axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))

@@ -41,6 +41,15 @@ def kept_bytes(roots: Iterable[Any], seen: dict[int, Any]) -> int:
     return total
 
 
+def attributes_of(one: Any) -> dict[str, Any]:
+    """An object's attributes, as a table of its own.
+
+    As it is, Python may share a part of it between objects of one class, or not: that depends on what the process
+    has done before.
+    """
+    return dict(vars(one).items())
+
+
 def _inside(one: Any) -> Iterator[Any]:
     """What an object refers to."""
     if isinstance(one, Mapping):
@@ -49,7 +58,7 @@ def _inside(one: Any) -> Iterator[Any]:
     elif isinstance(one, (list, tuple, set, frozenset)) or type(one).__name__ == "deque":
         yield from one
     if hasattr(one, "__dict__"):
-        yield vars(one)
+        yield attributes_of(one)
     for kind in type(one).__mro__:
         names = kind.__dict__.get("__slots__", kind.__dict__.get("__struct_fields__", ()))
         for name in (names,) if isinstance(names, str) else names:

@@ -15,7 +15,7 @@ from runnel.broker.broker import Broker
 from runnel.broker.config import BrokerConfig, client_link_config
 from runnel.broker.links import LinkConfig
 from runnel.broker.module import Context, Module
-from runnel.lab.memory import kept_bytes
+from runnel.lab.memory import attributes_of, kept_bytes
 from runnel.lab.scenario import Change, Scenario
 from runnel.lab.shapes import Shape
 from runnel.placement.grape_module import Grape
@@ -152,7 +152,7 @@ class LabWorld:
             shared = (self.world, self.world.matcher, self.scenario.placement)
             seen = {id(one): one for one in (broker, *shared, *modules)}
             kept["broker"] += kept_bytes((broker.tables, broker.strategy, broker.links), seen)
-            kept["placement"] += kept_bytes([vars(module) for module in modules], seen)
+            kept["placement"] += kept_bytes(map(attributes_of, modules), seen)
         return kept
 
     def change(self, change: Change) -> None:

@@ -23,6 +23,11 @@ def message_rate(case: Case, found: Measured) -> float:
     return found.message_rate
 
 
+def publication_rate(case: Case, found: Measured) -> float:
+    """The same of publications alone."""
+    return found.publication_rate
+
+
 def utilisation(case: Case, found: Measured) -> float:
     """Input utilisation in percent, on average over brokers."""
     return 100 * found.input_ratio
