@@ -170,8 +170,7 @@ class Writer:
         with pq.ParquetWriter(
             temporary,
             schema,
-            compression="zstd",
-            compression_level=1,
+            compression="snappy",  # a quarter larger than with zstd, for two thirds of the time
             use_dictionary=[name for name in schema.names if name in _REPETITIVE],
             column_encoding={f.name: "DELTA_BINARY_PACKED" for f in schema if f.type == _INT},
             write_statistics=[name for name in schema.names if name not in _NEVER_SOUGHT],
