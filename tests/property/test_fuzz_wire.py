@@ -28,11 +28,13 @@ from runnel.wire import (
     Decoder,
     Fence,
     Frame,
+    Goal,
     Hello,
     Mcm,
     Missed,
     Mum,
     Publication,
+    Reached,
     Relocate,
     SelectionCache,
     Subscribe,
@@ -79,6 +81,7 @@ SOUND = (
     encode(Barrier(9, STOCKS, "subscription")),
     *map(encode, (Unadvertise(1), Unsubscribe(2), Fence(2**63 - 1), Missed(3), Bye("home"))),
     *map(encode, (Mum(7, STOCKS, "nyse", 9, 2), Mcm(7, 2, True), Relocate(7, "b2", "b2:7001"))),
+    *map(encode, (Goal(2, 7, 3, "b2:7001"), Reached(2, 1, 7))),
 )
 LENGTHS = (0, 1, 4, 33, 34, 38, 39, 255, 256, 2**16, 2**20 - 5, 2**20 - 4, 2**20, 2**31, 2**32 - 1)
 HUGE = (

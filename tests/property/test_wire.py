@@ -25,11 +25,13 @@ from runnel.wire import (
     Decoder,
     Fence,
     Frame,
+    Goal,
     Hello,
     Mcm,
     Missed,
     Mum,
     Publication,
+    Reached,
     Relocate,
     Subscribe,
     Unadvertise,
@@ -76,13 +78,15 @@ messages = st.one_of(
     st.builds(Unadvertise, ids),
     st.builds(Subscribe, ids, raws, ttls),
     st.builds(Unsubscribe, ids),
-    st.builds(Barrier, ids, raws, st.sampled_from(["subscription", "advertisement"])),
+    st.builds(Barrier, ids, raws, st.sampled_from(["subscription", "advertisement", "link"])),
     st.builds(Fence, ids),
     st.builds(Missed, ids),
     st.builds(Bye, names),
     st.builds(Mum, ids, raws, names, ttls, ids),
     st.builds(Mcm, ids, ids, st.booleans()),
     st.builds(Relocate, ids, names, names),
+    st.builds(Goal, ids, ids, st.integers(0, 3), names),
+    st.builds(Reached, ids, st.integers(0, 3), ids),
 )
 streams = st.lists(st.one_of(publications, messages), min_size=1, max_size=5)
 
@@ -172,5 +176,7 @@ def test_every_core_message_is_drawn():
         Mum,
         Mcm,
         Relocate,
+        Goal,
+        Reached,
     }
     assert {m for m in REGISTRY.messages if m.__module__ == Hello.__module__} == drawn

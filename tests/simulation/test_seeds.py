@@ -26,6 +26,8 @@ def test_seeds_are_clean_and_every_fault_fired(chunk: int) -> None:
     assert all(summary.fired[kind] for kind in FAULTS), summary.fired
     assert summary.seen["resumed"] and summary.seen["expired"]
     assert summary.seen["migrated"] and summary.seen["undone"] and summary.seen["relocations"]
+    assert summary.seen["switched"] and summary.seen["switched back"]
+    assert summary.seen["crashes in switches"]
     assert summary.checked > 50 * SEEDS_PER_CHUNK, "too little happened to prove anything"
 
 
@@ -33,6 +35,11 @@ def test_publishers_are_placed_by_both_algorithms_in_many_seeds() -> None:
     drawn = [draw_plan(s).settings.placement.algorithm for s in range(CHUNKS * SEEDS_PER_CHUNK)]
     assert min(drawn.count("pop"), drawn.count("grape")) >= 150
     assert drawn.count("pop") + drawn.count("grape") >= 300
+
+
+def test_the_network_is_switched_to_another_generation_in_many_seeds() -> None:
+    plans = [draw_plan(seed) for seed in range(CHUNKS * SEEDS_PER_CHUNK)]
+    assert sum(any(round.switch for round in plan.rounds) for plan in plans) >= 300
 
 
 def test_queues_overflow_in_some_seeds_and_drops_are_counted() -> None:

@@ -103,7 +103,7 @@ def _base(
         union([*(one.profile for one in there), sent]),
         sum(one.need for one in there) + traffic.need(sent),
         tuple(member for one in there for member in one.members),
-        len(there),
+        sum(one.count for one in there),
     )
 
 

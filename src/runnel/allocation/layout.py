@@ -136,7 +136,7 @@ class Flows:
         for broker in layout.parents:
             there = [items[number] for number in layout.subscriptions.get(broker, ())]
             self.wanted[broker] = union(one.profile for one in there)
-            count = len(there) + children[broker]
+            count = sum(one.count for one in there) + children[broker]
             self.loads[broker] = Load(0, sum(one.need for one in there), count)
         self._now: dict[int, dict[str, Flow]] = {}
         for publisher, home in layout.publishers.items():

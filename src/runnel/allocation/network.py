@@ -6,7 +6,7 @@ CROC fills it from the brokers' answers, others from traces. Clients go by name 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from runnel.allocation.layout import Layout, rooted
 from runnel.allocation.load import PLAIN, Bin, Capacity, Item, Scaling, Traffic, item
@@ -34,6 +34,9 @@ class Network:
     publisher_homes: tuple[str | None, ...] = ()
     subscription_homes: tuple[str | None, ...] = ()
     scaling: Scaling = field(default=PLAIN)
+    counts: tuple[
+        int, ...
+    ] = ()  # how many subscriptions each is: clients with several; none said: one
 
     def __post_init__(self) -> None:
         names = {one.name for one in self.brokers}
@@ -44,11 +47,11 @@ class Network:
         for home in (*self.publisher_homes, *self.subscription_homes):
             if home is not None and home not in names:
                 raise InputError(f"a client is at broker {home}, which is not among the brokers")
-        counts = (len(self.subscriptions), len(self.publishers))
+        there = (len(self.subscriptions), len(self.publishers))
         given = (len(self.profiles), len(self.spans))
-        if given != counts:
+        if given != there:
             raise InputError(
-                f"there are {counts} subscriptions and publishers, but {given} profiles"
+                f"there are {there} subscriptions and publishers, but {given} profiles"
             )
 
     def traffic(self) -> Traffic:
@@ -58,7 +61,11 @@ class Network:
     def items(self) -> list[Item]:
         """The subscriptions, to be packed."""
         traffic = self.traffic()
-        return [item(traffic, profile, number) for number, profile in enumerate(self.profiles)]
+        found = [item(traffic, profile, number) for number, profile in enumerate(self.profiles)]
+        if not self.counts:
+            return found
+        counted = zip(found, self.counts, strict=True)
+        return [replace(one, count=count) for one, count in counted]
 
     def bins(self) -> list[Bin]:
         """The brokers as they are, without any constraint."""
@@ -68,9 +75,11 @@ class Network:
         """The network as it is; None if it is not one tree with every client somewhere."""
         homes = (*self.publisher_homes, *self.subscription_homes)
         whole = len(homes) == len(self.publishers) + len(self.subscriptions)
-        if not whole or None in homes or len(self.links) != len(self.brokers) - 1:
+        in_use = {*homes, *(name for link in self.links for name in link)}
+        # Others are on standby; but one broker alone has neither a link nor, perhaps, a client.
+        names = [one.name for one in self.brokers if one.name in in_use or len(self.brokers) == 1]
+        if not whole or None in homes or not names or len(self.links) != len(names) - 1:
             return None
-        names = [one.name for one in self.brokers]
         parents = rooted(names, self.links, names[0])
         if len(parents) != len(names):
             return None

@@ -29,8 +29,20 @@ class BrokerLoad(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output_ratio: float
 
 
+class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose a publisher is: the client, its publisher's name, and the advertisement it was known by, in hex."""
+
+    client: str
+    publisher: str
+    advertisement: str
+
+
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A plan. `overlay`: broker → the one it hangs on, None for the root."""
+    """A plan. `overlay`: broker → the one it hangs on, None for the root.
+
+    In the plan of a live network `subscriptions` has every client by its name, with all its subscriptions; publishers
+    go by CLIENT/PUBLISHER, and `owners` says whose they are; `addresses` has every broker, also those that are freed.
+    """
 
     version: int = VERSION
     algorithm: str
@@ -45,11 +57,18 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     estimated_s: float = 0.0
     brokers_at_least: int = 0
     notes: list[str] = []
+    addresses: dict[str, str] = {}
+    owners: dict[str, Owner] = {}
 
     @property
     def brokers(self) -> int:
         """How many brokers it allocates."""
         return len(self.overlay)
+
+    @property
+    def links(self) -> list[tuple[str, str]]:
+        """The overlay as pairs of brokers."""
+        return [(child, parent) for child, parent in self.overlay.items() if parent is not None]
 
 
 class PlanDiff(msgspec.Struct, frozen=True):
@@ -103,6 +122,12 @@ def validate(plan: Plan) -> None:
     for broker in plan.after:
         if broker not in plan.overlay:
             raise InputError(f"the plan predicts the load of {broker}, which is not in its overlay")
+    for broker in (*plan.overlay, *plan.freed) if plan.addresses else ():
+        if broker not in plan.addresses:
+            raise InputError(f"the plan does not say where broker {broker} listens")
+    for publisher in plan.publishers if plan.owners else ():
+        if publisher not in plan.owners:
+            raise InputError(f"the plan does not say whose publisher {publisher} is")
 
 
 def diff(old: Plan, new: Plan) -> PlanDiff:

@@ -53,9 +53,12 @@ class Arbiter:
         self._lease_ns = lease_ns
         self._rest_ns = rest_ns
         self._leases: dict[str, Lease] = {}
+        self.frozen = False  # the network is being switched: nobody is moved meanwhile
 
     def claim(self, entity: str, owner: str, now: int) -> Granted | Refused:
         """Ask for an entity. The owner may ask again to extend its lease."""
+        if self.frozen:
+            return Refused(now + self._rest_ns)
         lease = self._leases.get(entity)
         if lease is not None and now < lease.until and not self._yields(lease, owner):
             return Refused(lease.until)

@@ -41,7 +41,7 @@ class Barriers:
         """Pass a barrier on, or answer it if its way ends here."""
         if barrier.token in self.pending:
             raise PeerError(f"{link.name} used the barrier token {barrier.token} twice")
-        onward = list(self._links_for(link, barrier))
+        onward = list(self._links_for(link, barrier)) if barrier.about != "link" else []
         if not onward:
             link.send_message(Fence(barrier.token))
             return

@@ -26,3 +26,4 @@ class BrokerConfig:
     lease_ns: int = 60 * SECOND  # how long one module may have an entity to itself
     rest_ns: int = 30 * SECOND  # how long an entity that was moved is left alone
     tell_stories: bool = False
+    generation: int = 1  # of the network that it belongs to

@@ -39,6 +39,7 @@ class Connections(ABC):
     def __init__(self, config: BrokerConfig, incarnation: int) -> None:
         self.config = config
         self.name = config.name
+        self.generation = config.generation
         self.arbiter = Arbiter(config.lease_ns, config.rest_ns)
         self.meter = Meter()
         self.links: dict[str, Link] = {}
@@ -68,7 +69,7 @@ class Connections(ABC):
             return
         self._dialling.pop(peer, None)
         link = connection.dialled = self.links.get(peer) or self._new_link(peer, "broker")
-        self._effects.append(SendMany(conn, [link.hello("broker", self.name)]))
+        self._effects.append(SendMany(conn, [self._hello_to(link)]))
 
     def _disconnected(self, conn: int, peer: str | None) -> None:
         if peer is not None:
@@ -93,9 +94,17 @@ class Connections(ABC):
             raise PeerError(
                 f"dialled {dialled.name} but {frame.name} answered: check the addresses"
             )
+        if frame.kind == "broker" and frame.generation not in (0, self.generation):
+            raise PeerError(
+                f"{frame.name} belongs to generation {frame.generation} of the network, "
+                f"{self.name} to {self.generation}: it has missed a switch"
+            )
         link = self.links.get(frame.name)
         if link is not None and link.kind != frame.kind:
             raise PeerError(f"{frame.name} is a {link.kind} here, not a {frame.kind}")
+        if link is not None and link.is_client and self._is_of_another_age(link, frame):
+            self._close(conn, "the client is here, and asks for a generation that is not")
+            return None
         if dialled is not None and dialled is not link:
             # Given up while the peer answered, who now knows a run of the link that we do not: dial again.
             self._close(conn, "the link was given up meanwhile")
@@ -118,9 +127,7 @@ class Connections(ABC):
             self._lose_routes(link)
             link.start_fresh(frame.token, None if dialled else self._new_token())
         if dialled is None:
-            self._effects.append(
-                SendMany(conn, [link.hello("broker", self.name, resume=not fresh)])
-            )
+            self._effects.append(SendMany(conn, [self._hello_to(link, resume=not fresh)]))
         if not fresh:
             link.resume(frame)
         link.up(conn, self._now)
@@ -130,6 +137,14 @@ class Connections(ABC):
         if fresh:
             self._link_is_fresh(link)
         return link
+
+    def _is_of_another_age(self, link: Link, hello: Hello) -> bool:
+        """Whether a client that crosses dials a generation that has ended, and is in this one too."""
+        is_another = hello.generation not in (0, self.generation)
+        return is_another and link.conn > 0 and hello.token != link.peer_token
+
+    def _hello_to(self, link: Link, *, resume: bool = True) -> bytes:
+        return link.hello("broker", self.name, resume=resume, generation=self.generation)
 
     def _new_link(self, name: str, kind: PeerKind) -> Link:
         number = self._free_numbers.pop() if self._free_numbers else len(self._by_number)

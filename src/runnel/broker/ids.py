@@ -43,3 +43,13 @@ class IdSource:
             self._start(self._more())
         self._next += 1
         return self._next
+
+
+def is_of_one_source(one: int, other: int) -> bool:
+    """Whether two ids come from one maker; then the smaller one is the earlier.
+
+    >>> source = IdSource(3)
+    >>> is_of_one_source(source.next(), source.next()), is_of_one_source(source.next(), 4 << 20 | 1)
+    (True, False)
+    """
+    return one >> COUNTER_BITS == other >> COUNTER_BITS

@@ -146,7 +146,9 @@ class Link:
 
     # -- handshake ------------------------------------------------------------------------------------
 
-    def hello(self, kind: PeerKind, name: str, *, resume: bool = True) -> bytes:
+    def hello(
+        self, kind: PeerKind, name: str, *, resume: bool = True, generation: int = 0
+    ) -> bytes:
         """Our Hello. `resume=False` refuses what the peer might remember."""
         return encode(
             Hello(
@@ -158,6 +160,7 @@ class Link:
                 received_data=self.data.received,
                 received_monitor=self.monitor.received,
                 credit=self.credit,
+                generation=generation,
             )
         )
 

@@ -23,6 +23,7 @@ class Context(Protocol):
     """What a module may see and do."""
 
     name: str
+    generation: int
     tables: Tables
     strategy: Strategy
     meter: Meter

@@ -17,7 +17,7 @@ from runnel.version import __version__
 INTERRUPTED = 130
 _COMMANDS = (
     *("broker", "up", "down", "status"),
-    *("pub", "sub", "advertise", "explain", "placement", "move-publisher"),
+    *("pub", "sub", "advertise", "explain", "placement", "move-publisher", "plan", "apply"),
     *("demo", "simulate", "match", "stocks", "trace", "reproduce", "completion"),
 )
 

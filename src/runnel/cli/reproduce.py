@@ -52,7 +52,7 @@ ALL = "all"
 def reproduce(names: Sequence[str], scale: Scale, seed: int, out: Path) -> None:
     """Run experiments of the papers in simulated time; without a NAME, list them.
 
-    Writes results.json (one row per claim), report.md with figures, timings.json, and the traces of all runs. The
+    Writes results.json (one row per claim), report.md with figures, timings.json, and traces of the runs. The
     same seed gives the same results. Exit code 1 if a claim does not hold.
 
     \b

@@ -11,6 +11,8 @@ from rich.text import Text
 
 from runnel.cli.tables import make_console, make_table, show
 from runnel.cli.where import broker_option, find_broker
+from runnel.inspection.ask import AskError
+from runnel.inspection.questions import Generation
 from runnel.topology.explain import shared_name
 from runnel.topology.walk import Network, walk
 
@@ -68,12 +70,25 @@ def print_network(network: Network) -> None:
     show(_brokers_table(network, wide=wide))
     if len(network.brokers) + len(network.silent) > 1:
         show(_links_table(network))
+    for name, where in standby_of(network).items():
+        show(Text(f"{name} is on standby at {where}"))
     for name, why in network.silent.items():
         show(Text(f"{name} does not answer: {why}", style="red"))
     if network.silent:
         show(Text(f"{network.unknown()}", style="red"))
     for client, homes in network.doubles().items():
         show(Text(f"warning: {shared_name(client, homes)}", style="yellow"))
+
+
+def standby_of(network: Network) -> dict[str, str]:
+    """The brokers that the last plan has freed, and where they are."""
+    for name in network.brokers:
+        try:
+            reserve = network.ask(name, Generation())["reserve"]
+        except AskError:
+            continue  # one of an older version, or it has just gone
+        return {one: where for one, where in reserve.items() if one not in network.brokers}
+    return {}
 
 
 def _brokers_table(network: Network, *, wide: bool) -> Table:
@@ -100,7 +115,10 @@ def _brokers_table(network: Network, *, wide: bool) -> Table:
     for name in network.silent:
         table.add_row(Text(name), Text("does not answer" if wide else "down", style="red"))
     versions = dict.fromkeys(found["version"] for found in network.brokers.values())
+    generations = {int(found.get("generation", 1)) for found in network.brokers.values()}
     table.caption = f"version {', '.join(versions)}"
+    if max(generations) > 1:
+        table.caption += f", generation {', '.join(map(str, sorted(generations)))}"
     table.caption_justify = "left"
     return table
 

@@ -262,7 +262,7 @@ class Client:
     def address(self) -> str:
         """Where that broker was reached."""
         home = self._live.session.home
-        return home.broker if home is not None else ""
+        return home.address if home is not None else ""
 
     @property
     def missed(self) -> int:

@@ -1,4 +1,4 @@
-"""A home: the session's tie to one broker. A session has one, and two while it moves.
+"""A home: the session's tie to one broker. A session has one, and two while it moves or crosses.
 
 The home knows under which ids the broker knows the session's subscriptions and advertisements. These ids are new
 with every fresh start of the link: what may still stand somewhere in the network under old ones cannot be mixed up.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from runnel.broker.links import Link
 from runnel.language import Attributes, Selection
 from runnel.matching import make_engine
-from runnel.wire import Decoder, Publication
+from runnel.wire import Decoder, Goal, Publication
 
 
 class Advertised:
@@ -35,22 +35,22 @@ class Advertised:
         return len(self._match(attributes)) > 0
 
 
-JOINED, DRY = -1, -2
-"""What barriers are for: a move's two; a positive number is an id to be told ready; for others see `return_of`."""
+JOINED, DRY, CROSSED, HELD = -1, -2, -3, -4
+"""What barriers are for: a move's two, a crossing's; a positive number is an id to be told ready; see `return_of`."""
 
 
 def return_of(id: int) -> int:
     """What a barrier is for that tells when a publisher that is back from a migration may go on.
 
-    >>> is_return(return_of(7)), return_of(return_of(7)), is_return(JOINED), is_return(DRY), is_return(7)
+    >>> is_return(return_of(7)), return_of(return_of(7)), is_return(JOINED), is_return(HELD), is_return(7)
     (True, 7, False, False, False)
     """
-    return DRY - 1 - id
+    return HELD - 1 - id
 
 
 def is_return(what: int) -> bool:
     """Whether a barrier is for that."""
-    return what < DRY
+    return what < HELD
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +61,8 @@ class Home:
     link: Link
     decoder: Decoder = field(default_factory=Decoder)
     name: str = ""  # as it calls itself
+    generation: int = 0  # of the network that it belongs to; 0 before it has said so
+    goal: Goal | None = None  # what it said last about another generation
     conn: int = 0  # a connection, from being dialled on
     dialling: bool = False
     registered: bool = False  # the broker knows our subscriptions and advertisements
@@ -74,6 +76,16 @@ class Home:
         default_factory=list
     )  # came by a new path, before the old is dry
     held_bytes: int = 0
+    heard: dict[int, None] = field(
+        default_factory=dict
+    )  # advertisements, while there are two homes
+    held_by: dict[int, list[Publication]] = field(default_factory=dict)  # the same for others
+    held_until: dict[int, int] = field(default_factory=dict)  # token of the other's fence → which
+
+    @property
+    def address(self) -> str:
+        """Where it was dialled, whatever the generation."""
+        return self.broker.partition("#")[0]
 
     @property
     def asked_ready(self) -> dict[int, int]:
@@ -93,4 +105,5 @@ class Home:
         self.counters.clear()
         self.outstanding.clear()
         self.data_sent = 0
+        self.goal = None
         return in_doubt

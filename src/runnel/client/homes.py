@@ -25,6 +25,7 @@ class Homes(ABC):
         self.config = config
         self.home: Home | None = None
         self.next: Home | None = None  # where we are moving to
+        self.ahead: Home | None = None  # in another generation of the network
         self.holding = False  # the application does not keep up
         self._ids = ids
         self._tokens = incarnation << 20
@@ -41,7 +42,9 @@ class Homes(ABC):
     def _homes(self) -> tuple[Home, ...]:
         if self.home is None:
             return ()
-        return (self.home,) if self.next is None else (self.home, self.next)
+        if self.next is None and self.ahead is None:
+            return (self.home,)
+        return tuple(home for home in (self.home, self.next, self.ahead) if home is not None)
 
     def _home_of(self, conn: int) -> Home | None:
         return next((home for home in self._homes() if home.conn == conn), None)
@@ -61,7 +64,10 @@ class Homes(ABC):
         home.conn = conn
         home.decoder = Decoder()
         home.link.heard_at = now
-        self._effects.append(SendMany(conn, [home.link.hello("client", self.config.name)]))
+        self._effects.append(SendMany(conn, [self._hello_to(home)]))
+
+    def _hello_to(self, home: Home) -> bytes:
+        return home.link.hello("client", self.config.name, generation=home.generation)
 
     def _disconnected(self, conn: int, peer: str | None, now: int) -> None:
         for home in self._homes():
@@ -85,7 +91,7 @@ class Homes(ABC):
             or not (is_address or frame.name == home.broker)
         ):
             raise PeerError(f"dialled {home.broker}, but it does not say that it is")
-        home.name = frame.name
+        home.name, home.generation = frame.name, frame.generation
         home.link.credit = frame.credit
         fresh = not home.link.fits(frame)
         if fresh:
@@ -105,6 +111,7 @@ class Homes(ABC):
         if home.outstanding:
             self._effects.append(Unconfirmed(len(home.outstanding)))
         if home.link.established:
+            home.link.owe_ack()  # or what has come counts as lost there
             frames = home.link.take(home.link.heard_at)
             self._effects.append(SendMany(home.conn, [*frames, encode(Bye("the client leaves"))]))
         if home.conn:

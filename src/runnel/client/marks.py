@@ -23,6 +23,9 @@ class Marks:
         self._highest: dict[int, int] = {}  # the one heard of last stands last
         self._last = -1
 
+    def __contains__(self, advertisement: int) -> bool:
+        return advertisement in self._highest
+
     def rise(self, advertisement: int, counter: int) -> bool:
         """Note a publication; False if it, or a later one, was noted before."""
         highest = self._highest

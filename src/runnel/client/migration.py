@@ -65,7 +65,7 @@ class Migration:
     ) -> None:
         if id not in source.publishers or source.publishers[id].paused:
             raise InputError("there is no such publisher, or it is migrating already")
-        if source.move is not Move.STEADY:
+        if not source.is_settled:
             raise InputError("the client is moving to another broker: wait for that first")
         self.id = id
         self.source = source
@@ -147,15 +147,23 @@ class Migration:
         return all(home is not None and home.registered for home in homes)
 
     @property
+    def _are_apart(self) -> bool:
+        """Whether the two are in different generations of the network."""
+        source, target = self.source.home, self.target.home
+        if source is None or target is None or not target.registered:
+            return False
+        return source.generation != target.generation
+
+    @property
     def _target_knows(self) -> bool:
         return self.target.known_as(self.id) == self._known_as
 
     def _is_hopeless(self, now: int) -> bool:
         """Whether it is to be undone while brokers know nothing of it yet."""
         is_late = now > self._deadline or self.target.home is None
-        has_moved = self.source.move is not Move.STEADY
-        if (
-            self.step is Step.PAUSING
-        ):  # set up anew: under another id, and what was sent is in doubt
+        has_moved = self.source.move is not Move.STEADY or not self.target.is_settled
+        if self.step is Step.JOINING:
+            has_moved = not (self.source.is_settled and self.target.is_settled)
+        else:  # set up anew: under another id, and what was sent is in doubt
             has_moved = has_moved or self.source.known_as(self.id) != self._known_as
-        return is_late or has_moved or self._is_withdrawn
+        return is_late or has_moved or self._is_withdrawn or self._are_apart

@@ -75,14 +75,14 @@ class Publisher:
     @property
     def broker(self) -> str:
         """The name of the broker that it publishes at; it may be another than the client's."""
-        home = self._live.session.home
+        home = self._live.session.outlet
         return home.name if home is not None else ""
 
     @property
     def address(self) -> str:
         """Where that broker was reached."""
-        home = self._live.session.home
-        return home.broker if home is not None else ""
+        home = self._live.session.outlet
+        return home.address if home is not None else ""
 
     @property
     def live(self) -> Live:

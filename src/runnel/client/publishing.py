@@ -36,6 +36,8 @@ class Publishing(Homes):
     def __init__(self, config: SessionConfig, incarnation: int, ids: IdSource) -> None:
         super().__init__(config, incarnation, ids)
         self.move = Move.STEADY
+        self.stage = 0  # of a crossing: from 2 on we publish at the home ahead
+        self.pausing = False  # nothing is published: a crossing is about to change where
         self.publishers: dict[int, Advertised] = {}
 
     @abstractmethod
@@ -55,6 +57,11 @@ class Publishing(Homes):
                 self._register_publisher(home, id)
         return id
 
+    @property
+    def outlet(self) -> Home | None:
+        """The home that we publish at."""
+        return self.ahead if self.stage == 2 and self.ahead is not None else self.home
+
     def unadvertise(self, id: int) -> None:
         """Nothing more will be published with this id."""
         del self.publishers[id]
@@ -65,10 +72,10 @@ class Publishing(Homes):
     @property
     def credit(self) -> int:
         """How many publications may be sent now."""
-        home = self.home
+        home = self.outlet
         if home is None or not home.registered or home.link.is_half_full:
             return 0
-        if self.move is Move.DRYING:
+        if self.move is Move.DRYING or self.pausing:
             return 0  # what was published before must be everywhere before a shorter way opens
         credit = home.link.credit - len(home.outstanding)
         return credit if credit > 0 else 0
@@ -77,7 +84,7 @@ class Publishing(Homes):
         self, id: int, attributes: Attributes, payload: bytes = b"", time_ns: int = 0
     ) -> Publication:
         """Publish with an advertisement of ours. Not without `credit`: the driver waits for it."""
-        home = self.home
+        home = self.outlet
         if home is None or not self.credit:
             raise InputError("no credit to publish: wait until the broker has taken what was sent")
         advertised = self.publishers[id]

@@ -80,12 +80,16 @@ class Rounds:
         >>> rounds.failed("b", "gone")
         >>> rounds.next()
         ('c', 0.0)
+        >>> rounds.up("c#2")
+        >>> [rounds.next()[0] for _ in range(3) if not rounds.failed(rounds.next()[0], "gone")]
+        ['a', 'b', 'c#2']
         """
         self._failures = 0
         self.reasons.clear()
         listed = self._addresses
-        at = listed.index(address) if address in listed else 0
-        others = [other for other in listed[at:] + listed[:at] if other != address]
+        place = address.partition("#")[0]  # whatever the generation
+        at = listed.index(place) if place in listed else 0
+        others = [other for other in listed[at:] + listed[:at] if other != place]
         self._order = [address, *others]
 
 
@@ -178,8 +182,11 @@ class ClientDriver(Driver):
             self._dial_next()
 
     def _is_target(self, peer: str) -> bool:
-        """Whether it is where the session is moving to."""
-        return self.machine.next is not None and self.machine.next.broker == peer
+        """Whether it is where the session is moving or crossing to."""
+        return any(
+            home is not None and home.broker == peer
+            for home in (self.machine.next, self.machine.ahead)
+        )
 
     def _dial_next(self) -> None:
         home = self.machine.home

@@ -82,7 +82,8 @@ class Roaming:
         self._guests[name] = target
         self._watch(target)
         under_way = self._under_way[id] = UnderWay(migration, publisher, target)
-        target.session.connect(address, now)
+        generation = home.generation if home is not None else 0
+        target.session.connect(address, now, generation)
         target.flush_soon()
         if not await self._main.outcome(under_way.over):
             why = target.driver.rounds.reasons.get(address)

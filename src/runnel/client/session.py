@@ -9,6 +9,7 @@ what is to be done and what the application is to be told. Promises:
   takes its place (`connect`), everything is set up anew, and publications it had not confirmed are reported as
   unconfirmed rather than sent twice.
 - `move_to` changes brokers without loss: make before break. The state machine is `Move`.
+- `Goal` takes the session to another generation of the network, with nothing lost (`Crossing`).
 - A publisher migrates from one session to another (`pause`, `adopt`, `release`, `take_back`), and keeps the id and the
   count that brokers know it by. The state machine is `Migration`.
 """
@@ -19,6 +20,7 @@ from runnel.broker.effects import Connect, SendMany, SetTimer
 from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
 from runnel.broker.ids import IdSource
 from runnel.client.config import SessionConfig
+from runnel.client.crossing import Crossing, Stage
 from runnel.client.effects import (
     Deliver,
     Dismissed,
@@ -29,10 +31,8 @@ from runnel.client.effects import (
     RelocateAsked,
     SessionEffect,
 )
-from runnel.client.home import DRY, JOINED, Home, is_return, return_of
-from runnel.client.marks import Marks
+from runnel.client.home import CROSSED, DRY, HELD, JOINED, Home, is_return, return_of
 from runnel.client.move import Move
-from runnel.client.publishing import Publishing
 from runnel.errors import InputError, PeerError
 from runnel.language import EVERYTHING, Selection
 from runnel.matching import make_engine
@@ -42,6 +42,7 @@ from runnel.wire import (
     Bye,
     Fence,
     Frame,
+    Goal,
     Mcm,
     Missed,
     Publication,
@@ -54,38 +55,45 @@ from runnel.wire import (
 TICK = "tick"
 
 
-class Session(Publishing):
+class Session(Crossing):
     """A client; see the top of the file."""
 
     def __init__(self, config: SessionConfig, incarnation: int, ids: IdSource) -> None:
         super().__init__(config, incarnation, ids)
         self.subscriptions: dict[int, Selection] = {}
         self.doubles = 0  # publications dropped because they were seen
-        self._marks = Marks()
         self._engine = make_engine()
         self._moving_since = 0
 
     # -- the application's calls ----------------------------------------------------------------------
 
-    def connect(self, broker: str, now: int) -> None:
+    def connect(self, broker: str, now: int, generation: int = 0) -> None:
         """Live at this broker from now on. An earlier home is given up; what it had is set up anew here."""
-        left = self._homes()
+        left = [home for home in (self.home, self.next) if home is not None]
         for home in left:
             self._leave(home)
         self.move, self.next = Move.STEADY, None
+        old = self.home
         self.home = self._new_home(broker, now)
+        self.home.generation = generation or (old.generation if old and self.ahead else 0)
         for home in left:
             self.home.waits |= home.asked_ready  # asked for again once the new home is up
+        self._home_is_lost()
         self._tick(now)
 
     def move_to(self, broker: str, now: int) -> None:
         """Change brokers with nothing lost and nothing doubled; `Moved` tells when it is done."""
         if self.home is None or self.move is not Move.STEADY:
             raise InputError("a session moves from where it is connected, one move at a time")
+        if not self.is_settled:
+            raise InputError(
+                "the network is being switched to another plan: wait for the end of it"
+            )
         if broker == self.home.broker:
             raise InputError(f"the session is at {broker} already")
         self.move, self._moving_since = Move.JOINING, now
         self.next = self._new_home(broker, now)
+        self.next.generation = self.home.generation
         self._tick(now)
 
     def subscribe(self, selection: Selection) -> int:
@@ -137,8 +145,9 @@ class Session(Publishing):
         """Leave: everything is withdrawn."""
         for home in self._homes():
             self._leave(home)
-        self.home = self.next = None
-        self.move = Move.STEADY
+        self.home = self.next = self.ahead = None
+        self.move, self.stage, self.pausing = Move.STEADY, Stage.OLD, False
+        self._goal, self._step = None, None
 
     # -- the driver's door ----------------------------------------------------------------------------
 
@@ -206,12 +215,15 @@ class Session(Publishing):
             case Relocate():
                 for id in self._known_by(home, frame.id):
                     self._effects.append(RelocateAsked(id, frame.broker, frame.address))
+            case Goal():
+                self._goal_came(home, frame)
             case _:
                 raise PeerError(f"{home.broker} sent a {type(frame).__name__} to a client")
 
     def _publication(self, home: Home, publication: Publication) -> None:
         if home is not self.next:
-            self._deliver(publication)
+            if self.ahead is None or not self._must_wait(home, publication):
+                self._deliver(publication)
             return
         home.held.append(publication)
         home.held_bytes += len(publication.body)
@@ -237,11 +249,18 @@ class Session(Publishing):
         elif what == DRY and home is self.home and self.move is Move.DRYING:
             self._confirm(home, len(home.outstanding))  # all were published before the barrier
             self._arrive()
+        elif what == CROSSED:
+            self._crossed(home, token)
+        elif what == HELD:
+            self._brought(home, token)
         elif what is not None and is_return(what):
             if return_of(what) in self.publishers:
                 self.go_on(return_of(what))
         elif what is not None and what > 0:
-            self._effects.append(Ready(what))
+            if home is self.home and self.ahead is not None:
+                self._ask_again(self.ahead, {token: what})  # it is ready when it is in both
+            else:
+                self._effects.append(Ready(what))
 
     def _dismissed(self, home: Home, reason: str) -> None:
         if home is self.next:
@@ -264,6 +283,9 @@ class Session(Publishing):
             self._deliver(publication)
         new.held, new.held_bytes = [], 0
         self._effects.append(Moved(new.broker, gap))
+        self._heard_of = (0, 0)
+        if new.goal is not None:
+            self._goal_came(new, new.goal)
 
     def _give_up_move(self) -> None:
         given_up, self.next, self.move = self.next, None, Move.STEADY
@@ -292,6 +314,9 @@ class Session(Publishing):
 
     def _register(self, home: Home) -> None:
         """Tell a broker that does not know us everything."""
+        if home is self.next and self.home and self.home.generation not in (0, home.generation):
+            self._give_up_move()  # one generation cannot take over from the other like that
+            return
         home.registered = True
         waits, home.waits = home.asked_ready, {}
         for id in self.publishers:
@@ -307,6 +332,7 @@ class Session(Publishing):
             self._ask(home, JOINED)
         elif self.move is Move.DRYING:  # nothing can come by an old path that is gone
             self._arrive(gap=True)
+        self._is_known(home)
 
     def _register_subscription(self, home: Home, id: int) -> None:
         home.subscriptions[id] = self._ids.next()
@@ -321,6 +347,8 @@ class Session(Publishing):
             self._give_up_move()
         if self.move is Move.DRYING and self.home is not None and self.home.link.is_expired(now):
             self._arrive(gap=True)  # the old home is gone for good: nothing more comes by its path
+        if self._goal is not None or self.ahead is not None:
+            self._look_for_lost(now)
         for home in self._homes():
             home.link.heartbeat(now)
             if home.conn and home.link.has_been_silent(now):

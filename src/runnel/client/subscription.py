@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from runnel.client.events import Event
-from runnel.client.move import Move
 from runnel.errors import InputError
 from runnel.language import Selection
 from runnel.wire import Publication
@@ -45,8 +44,8 @@ class Backlog:
 
     def added(self) -> None:
         """There is more than there should be."""
-        # A move waits for fences too, and goes on when whoever asked for it has been cancelled.
-        if not self.holding and not self._fences and self._live.session.move is Move.STEADY:
+        # Moves and crossings wait for fences too, and go on when whoever asked for it has been cancelled.
+        if not self.holding and not self._fences and self._live.session.is_settled:
             self._hold(True)
 
     def taken(self, publication: Publication) -> None:

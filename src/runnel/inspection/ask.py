@@ -1,7 +1,8 @@
 """The asker's side: one blocking connection over which questions are asked, for command lines and tests.
 
 It introduces itself as a client, asks, acknowledges what it gets, and leaves with a Bye; so the broker remembers
-nothing of it. It is not for waiting on: a connection that is silent for three heartbeats is closed by the broker.
+nothing of it. It shows that it lives only while it waits for an answer: a connection that is silent for three
+heartbeats is closed by the broker.
 
 Rule: whatever goes wrong is an `AskError` that names the address and says what to do.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import secrets
 import socket
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
@@ -19,11 +21,24 @@ import msgspec
 from runnel.errors import NetworkError, PeerError
 from runnel.inspection.messages import Answer, Ask
 from runnel.inspection.questions import NAME_OF, Question
-from runnel.wire import PROTOCOL, Ack, Bye, Decoder, Frame, Hello, Message, encode
+from runnel.wire import (
+    PROTOCOL,
+    Ack,
+    Bye,
+    Decoder,
+    Frame,
+    Hello,
+    Lane,
+    Message,
+    Publication,
+    encode,
+    lane_of,
+)
 
 TIMEOUT_S = 5.0
 NAME_PREFIX = "inspector-"  # by which a broker's log knows who only asks
 _CHUNK_BYTES = 1 << 16
+_BEAT_S = 0.5  # a sign of life so often, while an answer is waited for
 
 
 class AskError(NetworkError):
@@ -33,7 +48,9 @@ class AskError(NetworkError):
 class Asker:
     """A connection to one broker; `ask` as often as you like, then `close` (or use `with`)."""
 
-    def __init__(self, host: str, port: int, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, host: str, port: int, timeout_s: float = TIMEOUT_S, generation: int = 0
+    ) -> None:
         self.address = f"runnel://{host}:{port}"
         self._deadline = time.monotonic() + timeout_s
         self._timeout_s = timeout_s
@@ -51,38 +68,44 @@ class Asker:
         try:
             name = f"{NAME_PREFIX}{secrets.token_hex(8)}"
             token = secrets.randbits(62) | 1
-            self._send(Hello(PROTOCOL, "client", name, token, 0, 0, 0, 0))
+            self._send(Hello(PROTOCOL, "client", name, token, 0, 0, 0, 0, generation))
             hello = self._next()
             if not isinstance(hello, Hello) or hello.kind != "broker":
                 raise AskError(f"{self.address} is no Runnel broker: check the address")
             self.broker = hello.name
+            self.generation = hello.generation
         except BaseException:
             self._socket.close()
             raise
 
     def ask(self, question: Question) -> dict[str, Any]:
         """Ask one thing; the answer."""
-        self._deadline = time.monotonic() + self._timeout_s
         self._token += 1
-        self._send(
-            Ask(self._token, NAME_OF[type(question)], msgspec.Raw(msgspec.msgpack.encode(question)))
-        )
+        argument = msgspec.Raw(msgspec.msgpack.encode(question))
         body = b""
-        while True:
-            frame = self._next()
-            if isinstance(frame, Bye):
-                raise AskError(f"{self.address} is leaving: {frame.reason}")
-            if not isinstance(frame, Answer) or frame.token != self._token:
-                continue
-            self._received += 1
-            self._send(Ack(data=0, monitor=self._received, credit=0, congested=False))
-            body += frame.body
-            if not frame.more:
-                break
+        for frame in self.exchange(Ask(self._token, NAME_OF[type(question)], argument)):
+            if isinstance(frame, Answer) and frame.token == self._token:
+                body += frame.body
+                if not frame.more:
+                    break
         answer: dict[str, Any] = msgspec.msgpack.decode(body)
         if "error" in answer:
             raise AskError(str(answer["error"]))
         return answer
+
+    def exchange(self, message: Message, timeout_s: float | None = None) -> Iterator[Message]:
+        """Send a message; the monitoring that comes, for as long as whoever asks wants more and there is time."""
+        self._timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        self._deadline = time.monotonic() + self._timeout_s
+        self._send(message)
+        while True:
+            frame = self._next()
+            if isinstance(frame, Bye):
+                raise AskError(f"{self.address} is leaving: {frame.reason}")
+            if not isinstance(frame, Publication) and lane_of(frame) is Lane.MONITOR:
+                self._received += 1
+                self._acknowledge()
+                yield frame
 
     def close(self) -> None:
         """Leave; the broker forgets that anybody asked."""
@@ -110,18 +133,22 @@ class Asker:
         except OSError as error:
             raise AskError(f"{self.address} broke off: {error.strerror or error}") from None
 
+    def _acknowledge(self) -> None:
+        self._send(Ack(data=0, monitor=self._received, credit=0, congested=False))
+
     def _next(self) -> Frame:
         """The next frame, within the time that is left."""
         while not self._frames:
             left = self._deadline - time.monotonic()
             if left <= 0:
                 raise self._too_late()
-            self._socket.settimeout(left)
+            self._socket.settimeout(min(left, _BEAT_S))
             try:
                 chunk = self._socket.recv(_CHUNK_BYTES)
                 self._frames = list(self._decoder.feed(chunk))
             except TimeoutError:
-                raise self._too_late() from None
+                self._acknowledge()
+                continue
             except PeerError as error:
                 raise AskError(f"{self.address} is no Runnel broker of this age: {error}") from None
             except OSError as error:

@@ -124,6 +124,7 @@ class Inspection(Module):
         return {
             "name": context.name,
             "version": __version__,
+            "generation": context.generation,
             "address": self.address,
             "uptime_s": (now - self._started) / 1e9,
             "links": [self._link(link) for link in (*brokers, *clients[:ROWS_MAX])],

@@ -7,11 +7,15 @@
     subscriptions  what a client has subscribed to here, and why an event would or would not do
     story          what happened to one id, if the broker keeps stories
     publishers     the publishers that are connected here, and what placement thinks of them
+    generation     to which generation of the network it belongs, and how far its clients are with the switch to another
 
 Commands, by which operators change something:
 
     decide           let placement decide about a publisher now, and move nobody
     move-publisher   ask a publisher to go to another broker
+    open-generation  begin another generation of the network here, beside the one there is
+    set-goal         how far clients are to go from one generation to the other
+    close-generation end one of two generations here
 
 An argument is a map on the wire and one of these here; what is missing has its default, what is unknown is refused.
 """
@@ -23,7 +27,7 @@ from typing import Annotated
 import msgspec
 
 from runnel.language import Value
-from runnel.wire.messages import Address, Id, Name
+from runnel.wire.messages import Address, Id, Name, Stage
 
 ROWS_MAX = 1_000
 """How many rows an answer holds at most: a broker with millions of them must not choke on a question."""
@@ -88,6 +92,37 @@ class MovePublisher(Command, frozen=True):
     address: Address
 
 
+class Generation(Question, frozen=True):
+    """No argument."""
+
+
+class OpenGeneration(Command, frozen=True):
+    """A generation, the neighbours to dial in it and where they are; where clients go instead if it is on standby."""
+
+    generation: Id
+    dials: dict[Name, Address] = {}
+    standby: Address = ""
+    reserve: dict[Name, Address] = {}
+    """The brokers on standby, and where they are: the next plan may need them."""
+
+
+class SetGoal(Command, frozen=True):
+    """How far clients are to go, and where: those named as named, all others as the rest."""
+
+    generation: Id
+    version: Id
+    stage: Stage
+    address: Address
+    stages: dict[Name, Stage] = {}
+    addresses: dict[Name, Address] = {}
+
+
+class CloseGeneration(Command, frozen=True):
+    """The generation to end."""
+
+    generation: Id
+
+
 class StoryOf(Question, frozen=True):
     """An id of a subscription or advertisement; with a counter, that of a publication."""
 
@@ -104,5 +139,9 @@ QUESTIONS: dict[str, type[Question]] = {
     "publishers": Publishers,
     "decide": Decide,
     "move-publisher": MovePublisher,
+    "generation": Generation,
+    "open-generation": OpenGeneration,
+    "set-goal": SetGoal,
+    "close-generation": CloseGeneration,
 }
 NAME_OF = {kind: name for name, kind in QUESTIONS.items()}

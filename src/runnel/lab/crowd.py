@@ -18,6 +18,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict as asdict_of
 
 from runnel.errors import InputError
+from runnel.lab.laid import Laid
 from runnel.lab.scenario import Change, Scenario, at
 from runnel.lab.shapes import Shape
 from runnel.language import to_sql
@@ -33,6 +34,8 @@ def make_crowd(scenario: Scenario, shape: Shape, seed: int) -> Workload:
     named = scenario.workload
     with at("workload"):
         workload = make_workload(named.name, named.parameters, seed, scenario.folder)
+    if scenario.laid is not None:
+        workload = _at_homes(workload, scenario.laid)
     if scenario.clients.placement == "workload" and workload.brokers > len(shape.brokers):
         raise InputError(
             f"workload: speaks of {workload.brokers} brokers, the topology has {len(shape.brokers)}: "
@@ -152,6 +155,22 @@ def _placed(workload: Workload, placement: str, brokers: int, seed: int) -> Work
             replace(one, broker=place(number, one.broker))
             for number, one in enumerate(workload.subscribers)
         ),
+    )
+
+
+def _at_homes(workload: Workload, laid: Laid) -> Workload:
+    """Every client at the broker that a plan has given it."""
+    number = {name: place for place, name in enumerate(laid.shape.brokers)}
+
+    def home(one: _Client) -> _Client:
+        if one.name not in laid.homes:
+            raise InputError(f"the plan has no broker for {one.name}: plan the same workload")
+        return replace(one, broker=number[laid.homes[one.name]])
+
+    return replace(
+        workload,
+        publishers=tuple(home(one) for one in workload.publishers),
+        subscribers=tuple(home(one) for one in workload.subscribers),
     )
 
 

@@ -38,7 +38,11 @@ SCALES: tuple[Scale, ...] = ("quick", "paper")
 Tell = Callable[[float, str], None]
 """Told how much is done, from 0 to 1, and what is being done."""
 
+Timing = dict[str, Any]
+"""What a step took, by the clock on the wall."""
+
 _Measured = TypeVar("_Measured")
+_Job = TypeVar("_Job")
 
 
 class Step(NamedTuple):
@@ -71,7 +75,7 @@ class Desk:
     seed: int
     folder: Path
     tell: Tell = lambda share, what: None
-    timings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    timings: dict[str, Timing] = field(default_factory=dict)
     _done_s: float = 0.0
 
     def simulate(self, step: str, scenario: Scenario) -> Run:
@@ -89,21 +93,33 @@ class Desk:
 
         Every run is measured in the process that ran it, so `measure` must be a function that others can find.
         """
+        return self.work_all(
+            {step: (scenario, measure) for step, scenario in scenarios.items()}, _simulate
+        )
+
+    def work_all(
+        self, jobs: Mapping[str, _Job], work: Callable[[_Job, Path, int], tuple[_Measured, Timing]]
+    ) -> dict[str, _Measured]:
+        """Do jobs, each as the step of its name, as many at once as there are processors, in their order.
+
+        `work` is given a job, a place for its trace and the seed; it says what it found, and what that took.
+        """
         found: dict[str, _Measured] = {}
         with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-            jobs = {
-                pool.submit(_simulate, scenario, self._place(step), self.seed, measure): step
-                for step, scenario in scenarios.items()
+            under_way = {
+                pool.submit(work, job, self._place(step), self.seed): step
+                for step, job in jobs.items()
             }
             try:
-                for job in as_completed(jobs):
-                    with self.step(jobs[job]):
-                        found[jobs[job]], timing = job.result()
-                    self.timings[jobs[job]] = timing
+                for done in as_completed(under_way):
+                    step = under_way[done]
+                    with self.step(step):
+                        found[step], timing = done.result()
+                    self.timings[step] = timing
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        return {step: found[step] for step in scenarios}
+        return {step: found[step] for step in jobs}
 
     def _place(self, step: str) -> Path:
         """Where the trace of a step goes."""
@@ -161,7 +177,7 @@ def find_experiment(name: str) -> Experiment:
 
     >>> find_experiment("rooting")
     Traceback (most recent call last):
-    runnel.errors.InputError: there is no experiment 'rooting'; there are placement, routing
+    runnel.errors.InputError: there is no experiment 'rooting'; there are green, placement, routing
     """
     known = experiments()
     if name not in known:
@@ -170,16 +186,17 @@ def find_experiment(name: str) -> Experiment:
 
 
 def _simulate(
-    scenario: Scenario, place: Path, seed: int, measure: Callable[[Run], _Measured]
-) -> tuple[_Measured, dict[str, Any]]:
+    job: tuple[Scenario, Callable[[Run], _Measured]], place: Path, seed: int
+) -> tuple[_Measured, Timing]:
     """One run in a process of its own: what was measured, and what it took."""
+    scenario, measure = job
     began = time.perf_counter()
     run = run_scenario(scenario, place, seed)
     found = measure(run)
     return found, {"seconds": round(time.perf_counter() - began, 3)} | _speed(run)
 
 
-def _speed(run: Run) -> dict[str, Any]:
+def _speed(run: Run) -> Timing:
     per_s = round(run.window_handlings / run.window_s) if run.window_s else None
     return {"handlings": run.handlings, "handlings_per_s": per_s}
 

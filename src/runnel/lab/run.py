@@ -23,6 +23,7 @@ from runnel.errors import InputError
 from runnel.lab.clients import Clients
 from runnel.lab.crowd import make_crowd
 from runnel.lab.scenario import Scenario
+from runnel.lab.waits import Waits
 from runnel.lab.world import ACK_EVERY, MILLISECOND, SECOND, LabWorld
 from runnel.trace.folder import write_whole
 from runnel.workload.shape import Workload
@@ -68,6 +69,7 @@ class Run:
     window_cpu_s: float
     wall_s: float
     kept_bytes: Mapping[str, int]  # in memory at the end of the window, where there are modules
+    client_wait_ns: float  # in the window: from a client's queue until it has left, on average
 
 
 def run_scenario(
@@ -128,7 +130,10 @@ class _Run:
             if change.broker and (at := zero + round(change.at_s * SECOND)) < end:
                 self._world.at(at, self._lab.change, change)
         self._pass(zero, start, "warming up")
+        waits = Waits(self._world)
+        waits.begin()
         self._pass(start, end, "measuring")
+        waits.end()
         window_s = perf_counter() - self._began - build_s
         window_cpu_s = process_time() - cpu_before
         window_handlings = self._lab.handlings - before
@@ -150,6 +155,7 @@ class _Run:
             window_cpu_s,
             perf_counter() - self._began,
             kept_bytes,
+            waits.mean_ns,
         )
 
     def _build(self) -> None:

@@ -36,6 +36,7 @@ from msgspec import Meta, Struct
 from runnel.complaints import explain
 from runnel.errors import InputError
 from runnel.lab.inventory import make_inventory
+from runnel.lab.laid import Laid
 from runnel.lab.shapes import Shape, make_shape
 from runnel.placement.config import PlacementConfig
 from runnel.sim.resources import Resources
@@ -170,9 +171,14 @@ class Scenario:
     trace: TraceOf = field(default_factory=TraceOf)
     changes: tuple[Change, ...] = ()
     folder: Path = Path()
+    laid: Laid | None = (
+        None  # a plan's overlay and places, instead of those of topology and inventory
+    )
 
     def shape(self, seed: int | None = None) -> Shape:
         """The brokers and their links."""
+        if self.laid is not None:
+            return self.laid.shape
         with at("topology"):
             return make_shape(
                 self.topology.name, self.topology.parameters, self.seed if seed is None else seed
@@ -180,6 +186,8 @@ class Scenario:
 
     def resources(self, shape: Shape) -> dict[str, Resources]:
         """What each broker has to work with."""
+        if self.laid is not None:
+            return dict(self.laid.resources)
         if self.inventory is None:
             return dict.fromkeys(shape.brokers, self.means.for_world())
         with at("inventory"):

@@ -68,7 +68,9 @@ def parse_address(text: str) -> Address:
         host, port = parts.hostname, parts.port
     except ValueError:
         raise wrong from None
-    beyond = parts.path.strip("/") or parts.query or parts.fragment or parts.username
+    # A number behind `#` names a generation of the network; whoever dials need not know.
+    fragment = "" if parts.fragment.isdecimal() else parts.fragment
+    beyond = parts.path.strip("/") or parts.query or fragment or parts.username
     if parts.scheme != SCHEME or not host or beyond:
         raise wrong
     if host.isdecimal() and port is None:  # a port without a host: nobody calls a host by a number

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING
 
+from runnel.allocation.cbc import Cbc
 from runnel.broker.broker import Broker
 from runnel.broker.links import SECOND
 from runnel.broker.module import Context, Module
 from runnel.broker.tables import OwnMatcher
+from runnel.generations.module import Generations, Hosting
 from runnel.inspection.module import Inspection
+from runnel.inspection.questions import OpenGeneration
 from runnel.matching import make_engine
 from runnel.node.config import NodeConfig
 from runnel.placement.answers import PlacementAnswers
@@ -28,7 +32,10 @@ _MILLISECOND = 1_000_000
 
 
 def make_modules(
-    address: str, placement: PlacementConfig, trace: NodeTrace | None = None
+    address: str,
+    placement: PlacementConfig,
+    trace: NodeTrace | None = None,
+    generations: Generations | None = None,
 ) -> tuple[Module, ...]:
     """Everything that this broker does beyond plain routing. Also where placement is off it answers other brokers."""
     migration = Migration()
@@ -37,9 +44,12 @@ def make_modules(
         return migration.relocate(context, id, to, address)
 
     pop, grape = Pop(placement, migrate, address), Grape(placement, migrate, address)
-    answers = PlacementAnswers(migration, pop, grape).by_question()
-    modules = (Inspection(address, answers), migration, pop, grape)
-    return modules if trace is None else (*modules, trace.module)
+    answers = dict(PlacementAnswers(migration, pop, grape).by_question())
+    more: tuple[Module, ...] = () if trace is None else (trace.module,)
+    if generations is not None:
+        answers |= generations.answers()
+        more = (generations, *more)
+    return (Inspection(address, answers), migration, pop, grape, *more)
 
 
 def make_trace(
@@ -64,18 +74,34 @@ def make_trace(
 
 
 def make_broker(
-    config: NodeConfig, incarnation: int, address: str = "", trace: NodeTrace | None = None
+    config: NodeConfig,
+    incarnation: int,
+    address: str = "",
+    trace: NodeTrace | None = None,
+    hosting: Hosting | None = None,
+    place: OpenGeneration | None = None,
 ) -> Broker:
-    """A broker without a network around it, as configured; `address` is where others find it."""
+    """A broker without a network around it, as configured; `address` is where others find it.
+
+    `hosting` can have brokers of several generations, of which this is the one for `place`.
+    """
+    generations = None
+    place = place or OpenGeneration(1)
+    if hosting is not None:
+        generations = Generations(place.generation, hosting, address, place.standby)
+        generations.reserve = place.reserve
     tree = TreeConfig(
         covering=config.routing.covering, advertisements=config.routing.advertisements
     )
     return Broker(
-        config.for_core(),
+        replace(config.for_core(), generation=place.generation),
         incarnation,
         OwnMatcher(make_engine()),
         lambda tables: TreeRouting(tree, tables),
-        modules=make_modules(address, config.placement, trace),
+        modules=(
+            *make_modules(address, config.placement, trace, generations),
+            Cbc(config.profiles, address, config.limits.output_bytes_per_s),
+        ),
         clock=perf_counter_ns,
     )
 

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from runnel.allocation.config import ProfilesConfig
 from runnel.broker.config import BrokerConfig, client_link_config
 from runnel.broker.links import SECOND, LinkConfig
 from runnel.complaints import explain
@@ -125,6 +126,7 @@ class NodeConfig(_Table, frozen=True):
     neighbours: dict[str, str] = {}
     drain_s: Annotated[float, Meta(ge=0, le=86_400)] = 10.0
     stories: bool = False
+    state: Annotated[str, Meta(max_length=4_096)] = ""
     routing: Routing = field(default_factory=Routing)
     link: Link = field(default_factory=Link)
     client_link: ClientLink = field(default_factory=ClientLink)
@@ -132,6 +134,7 @@ class NodeConfig(_Table, frozen=True):
     log: Log = field(default_factory=Log)
     trace: Trace = field(default_factory=Trace)
     placement: PlacementConfig = field(default_factory=PlacementConfig)
+    profiles: ProfilesConfig = field(default_factory=ProfilesConfig)
 
     @property
     def address(self) -> Address:

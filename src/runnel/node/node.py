@@ -19,77 +19,27 @@ import signal
 import socket
 from collections import Counter
 from logging import INFO, WARNING, Logger
-from time import monotonic_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from runnel.broker.broker import Broker
-from runnel.broker.effects import Exit, Trace
-from runnel.broker.events import Event, StopAsked
 from runnel.errors import InputError
+from runnel.inspection.questions import OpenGeneration
 from runnel.matching import engine_note
-from runnel.net.addresses import Address, parse_address
-from runnel.net.driver import Connection, Driver
+from runnel.net.addresses import Address
 from runnel.net.loops import LOOP_NAME
-from runnel.net.tcp import TcpConnection, TcpDialler
-from runnel.node.compose import make_broker, make_trace, new_incarnation
+from runnel.net.tcp import TcpConnection
 from runnel.node.config import NodeConfig
-from runnel.node.limiter import LimitedConnection, Limiter
+from runnel.node.core import Core, CoreDriver
+from runnel.node.doorman import Doorman
+from runnel.node.limiter import Limiter
 from runnel.node.logs import fields, make_log
-from runnel.node.wording import Wording
+from runnel.node.place import load_place, save_place
 from runnel.version import __version__
-
-if TYPE_CHECKING:
-    from runnel.trace.setup import NodeTrace
 
 DRAINED, NOT_DRAINED, BUG, AT_ONCE = 0, 1, 70, 130
 DROPS_TOLD_EVERY_S = 1.0
 CLOSED_WITHIN_S = 1.0  # how long peers may take to read their farewell
 BACKLOG = 1_024
-IN_LINKS = frozenset({"link-up", "link-lost"})  # what a trace has in its table of links
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-class NodeDriver(Driver):
-    """A driver that knows when its last connection is gone, and may limit what is sent."""
-
-    def __init__(self, node: Node, dialler: TcpDialler) -> None:
-        super().__init__(node.broker, dialler, node.told)
-        self._node = node
-        rate = node.config.limits.output_bytes_per_s
-        self._limiter = Limiter.on_loop(rate) if rate else None
-        self._limited: dict[int, LimitedConnection] = {}
-        self._open = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-
-    def opened(self, connection: Connection, peer: str | None = None) -> int:
-        """A connection is open."""
-        self._open += 1
-        self._idle.clear()
-        if self._limiter is None:
-            return super().opened(connection, peer)
-        limited = LimitedConnection(connection, self._limiter)
-        conn = super().opened(limited, peer)
-        self._limited[conn] = limited
-        return conn
-
-    def closed(self, conn: int) -> None:
-        """A connection is gone, whoever ended it."""
-        self._open -= 1
-        if limited := self._limited.pop(conn, None):
-            limited.drop()
-        super().closed(conn)
-        if not self._open:
-            self._idle.set()
-
-    def failed(self, peer: str, reason: str = "") -> None:
-        """A neighbour could not be dialled; the broker will try again."""
-        self._node.dial_failed(peer, reason)
-        super().failed(peer, reason)
-
-    async def idle(self) -> None:
-        """Until no connection is open."""
-        await self._idle.wait()
 
 
 class Node:
@@ -98,15 +48,16 @@ class Node:
     def __init__(self, config: NodeConfig, log: Logger | None = None) -> None:
         self.config = config
         self.log = log or make_log(config.name, config.log.level, config.log.format)
-        self.broker: Broker
+        self.address: Address
+        self._cores: dict[int, Core] = {}  # by generation
+        self.settled = 0  # the generation that it would have if it started anew
+        self._receives_in = 0  # the generation of those who do not say where they belong
         self._exit_code: asyncio.Future[int]
-        self._driver: NodeDriver
+        self._limiter: Limiter | None = None
         self._server: asyncio.Server
         self._stopping = False
-        self._unreachable: set[str] = set()
         self._drops: Counter[str] = Counter()
-        self._wording = Wording()
-        self._trace: NodeTrace | None = None
+        self._ending: set[asyncio.Future[None]] = set()
 
     # -- life -----------------------------------------------------------------------------------------
 
@@ -114,29 +65,36 @@ class Node:
         """Take the port, dial the neighbours, accept. Where it listens: the port may have been any."""
         loop = asyncio.get_running_loop()
         self._exit_code = loop.create_future()
+        place = load_place(self.config.state, self.config.name)
+        place = place or OpenGeneration(1, dict(self.config.neighbours))
         bound = _bind(self.config.address)
-        address = Address(self.config.address.host, bound.getsockname()[1])
-        incarnation = new_incarnation()
-        self._trace = make_trace(self.config, incarnation, self._trace_complains)
-        if self._trace is not None:
-            self._trace.start()
-        self.broker = make_broker(self.config, incarnation, str(address), self._trace)
-        peers = {name: parse_address(at) for name, at in self.config.neighbours.items()}
-        self._driver = NodeDriver(self, TcpDialler(peers.__getitem__))
+        self.address = Address(self.config.address.host, bound.getsockname()[1])
+        rate = self.config.limits.output_bytes_per_s
+        self._limiter = Limiter.on_loop(rate) if rate else None
         loop.set_exception_handler(self._unforeseen)
         for number in SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
-        self._driver.perform(self.broker.start(monotonic_ns()))
+        self.settled = self._receives_in = place.generation
+        self.open(place)
         # Whoever connected since the port was bound has waited: the broker sees nobody before it has started.
-        self._server = await loop.create_server(lambda: TcpConnection(self._driver), sock=bound)
-        self._note(
+        self._server = await loop.create_server(self._accept, sock=bound)
+        self.note(
             "listening",
-            address=str(address),
+            address=str(self.address),
+            generation=place.generation,
             version=__version__,
             loop=LOOP_NAME,
             engine=engine_note(),
         )
-        return address
+        return self.address
+
+    def _accept(self) -> TcpConnection:
+        if len(self._cores) > 1:
+            return Doorman(self._driver_of)
+        return TcpConnection(self._driver_of(0))
+
+    def _driver_of(self, generation: int) -> CoreDriver:
+        return (self._cores.get(generation) or self._cores[self._receives_in]).driver
 
     async def serve(self) -> int:
         """Until it is told to stop, or must; the exit code."""
@@ -144,16 +102,18 @@ class Node:
         try:
             code = await self._exit_code
             self._server.close()
-            self._driver.stop()
+            for core in self._cores.values():
+                core.driver.stop()
             if code in (DRAINED, NOT_DRAINED):
                 await self._farewells_read()
         finally:
             for number in SIGNALS:
                 loop.remove_signal_handler(number)
         self._tell_drops()
-        if self._trace is not None and not self._trace.stop(self.broker):
-            self._note("trace-not-written", WARNING, dir=self.config.trace.dir)
-        self._note("stopped", exit_code=code)
+        await asyncio.gather(*self._ending)
+        for core in self._cores.values():
+            core.end_trace()
+        self.note("stopped", exit_code=code)
         return code
 
     def stop(self) -> None:
@@ -161,10 +121,58 @@ class Node:
         if self._stopping:
             return
         self._stopping = True
-        self._note("draining", within_s=self.config.drain_s)
+        self.note("draining", within_s=self.config.drain_s)
         loop = asyncio.get_running_loop()
         loop.call_later(self.config.drain_s, self._drain_took_too_long)
-        self._driver.handle(StopAsked())
+        for core in list(self._cores.values()):
+            core.drain()
+
+    # -- generations ----------------------------------------------------------------------------------
+
+    def open(self, order: OpenGeneration) -> None:
+        """Begin a generation, beside the one there is; nothing happens if it is there."""
+        if order.generation in self._cores or self._stopping:
+            return
+        if len(self._cores) > 1:
+            raise InputError(f"there are two generations here: {', '.join(map(str, self._cores))}")
+        core = self._cores[order.generation] = Core(self, order, self._limiter)
+        core.start()
+        if len(self._cores) > 1:
+            self.note("generation-opened", generation=order.generation, dials=list(order.dials))
+
+    def close(self, generation: int) -> None:
+        """End one of two generations; the other is this node's from now on, also if it starts anew."""
+        core = self._cores.get(generation)
+        if core is None:
+            return
+        others = [one for one in self._cores.values() if one is not core]
+        if not others:
+            raise InputError(f"generation {generation} is the only one here: stop the broker")
+        self.settled = self._receives_in = others[0].generation
+        if not self.config.state:
+            self.note("place-not-saved", WARNING, hint="set `state` to a file")
+        save_place(self.config.state, self.config.name, others[0].order)
+        # Not now: this may be said through the very broker that is to end.
+        asyncio.get_running_loop().call_soon(core.drain)
+
+    def receive_in(self, generation: int) -> None:
+        """Clients that do not say where they belong belong there."""
+        if generation in self._cores:
+            self._receives_in = generation
+
+    def has_drained(self, core: Core) -> None:
+        """A core has handed on what it had."""
+        if len(self._cores) == 1:
+            self._end(DRAINED)
+            return
+        del self._cores[core.generation]
+        core.driver.stop()
+        self.note("generation-closed", generation=core.generation)
+        # Files are written meanwhile in another thread: nobody waits for an old trace.
+        loop = asyncio.get_running_loop()
+        ending = loop.run_in_executor(None, core.end_trace)
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
     # -- what ends it ---------------------------------------------------------------------------------
 
@@ -174,7 +182,7 @@ class Node:
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
-        self._note("signal", signal=name)
+        self.note("signal", signal=name)
         if self._stopping:
             self._end(AT_ONCE)
         else:
@@ -182,56 +190,36 @@ class Node:
 
     def _drain_took_too_long(self) -> None:
         if not self._exit_code.done():
-            links = self.broker.links.values()
+            links = [link for one in self._cores.values() for link in one.broker.links.values()]
             waiting = {link.name: link.waiting_bytes + link.flying_bytes for link in links}
             lagging = sorted(name for name, size in waiting.items() if size)
-            self._note("drain-given-up", WARNING, peers=lagging, bytes=sum(waiting.values()))
+            self.note("drain-given-up", WARNING, peers=lagging, bytes=sum(waiting.values()))
             self._end(NOT_DRAINED)
 
     async def _farewells_read(self) -> None:
         """Connections end after what was written to them; a peer that does not read is not waited for."""
         try:
             async with asyncio.timeout(CLOSED_WITHIN_S):
-                await self._driver.idle()
+                for core in self._cores.values():
+                    await core.driver.idle()
         except TimeoutError:
-            self._note("not-closed", WARNING, within_s=CLOSED_WITHIN_S)
+            self.note("not-closed", WARNING, within_s=CLOSED_WITHIN_S)
 
     def _unforeseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Something raised in a callback. What the network does is not ours; everything else ends the node."""
         error = context.get("exception")
         message = context.get("message", "")
         if isinstance(error, OSError):
-            self._note("network-error", WARNING, error=str(error), where=message)
+            self.note("network-error", WARNING, error=str(error), where=message)
             return
-        self._driver.machine = _Dead()  # not one event more for a state that may be broken
+        for core in self._cores.values():
+            core.die()
         self.log.critical("bug", exc_info=error, extra=fields(error=str(error), where=message))
         self._end(BUG)
 
     # -- what is told ---------------------------------------------------------------------------------
 
-    def told(self, effect: Any) -> None:
-        """An effect that is no I/O."""
-        if isinstance(effect, Trace):
-            if self._trace is not None and effect.kind not in IN_LINKS:
-                self._trace.told(effect.kind, effect.data)
-            if effect.kind == "dropped":
-                self._count_drops(effect.data["peer"], effect.data["count"])
-                return
-            if effect.kind == "link-up":
-                self._unreachable.discard(effect.data["peer"])
-            event, level, data = self._wording.entry(effect, self.broker.links)
-            self._note(event, level, **data)
-        elif isinstance(effect, Exit):
-            self._end(DRAINED)
-
-    def dial_failed(self, peer: str, reason: str) -> None:
-        """Told once, not at every attempt; `link-up` tells the end of it."""
-        if peer not in self._unreachable:
-            self._unreachable.add(peer)
-            address = parse_address(self.config.neighbours[peer])
-            self._note("dial-failed", WARNING, peer=peer, address=str(address), reason=reason)
-
-    def _count_drops(self, peer: str, count: int) -> None:
+    def count_drops(self, peer: str, count: int) -> None:
         """A peer that cannot keep up loses something at every turn: told once a second."""
         if not self._drops:
             asyncio.get_running_loop().call_later(DROPS_TOLD_EVERY_S, self._tell_drops)
@@ -239,23 +227,16 @@ class Node:
 
     def _tell_drops(self) -> None:
         for peer, count in self._drops.items():
-            self._note("dropped", WARNING, peer=peer, count=count)
+            self.note("dropped", WARNING, peer=peer, count=count)
         self._drops.clear()
 
-    def _trace_complains(self, message: str) -> None:
+    def trace_complains(self, message: str) -> None:
         """Files cannot be written; the broker goes on without them. Called in the writer's thread."""
         self.log.warning("trace-fails", extra=fields(error=message))
 
-    def _note(self, event: str, level: int = INFO, /, **named: Any) -> None:
+    def note(self, event: str, level: int = INFO, /, **named: Any) -> None:
+        """Write something into the log."""
         self.log.log(level, event, extra=fields(**named))
-
-
-class _Dead:
-    """What takes the place of a broker in which something unforeseen happened."""
-
-    def handle(self, event: Event, now: int) -> tuple[()]:
-        """Nothing happens any more."""
-        return ()
 
 
 def _bind(address: Address) -> socket.socket:

@@ -66,12 +66,21 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Replan:
+    """When in the round the network begins to become another one, and what that is drawn from."""
+
+    at: int
+    pick: int
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """One round: what is done and what goes wrong. Then everything heals."""
 
     length_ns: int
     operations: tuple[Operation, ...]
     faults: tuple[Fault, ...]
+    switch: Replan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +108,9 @@ class Settings:
         """The limits of a link with this cap."""
         return LinkConfig(HEARTBEAT_NS, RESUME_TIMEOUT_NS, self.window_bytes, queue_bytes_max)
 
-    def broker(self, name: str, dials: tuple[str, ...], *, tell_stories: bool) -> BrokerConfig:
+    def broker(
+        self, name: str, dials: tuple[str, ...], generation: int, *, tell_stories: bool
+    ) -> BrokerConfig:
         """The configuration of one broker."""
         return BrokerConfig(
             name,
@@ -112,6 +123,7 @@ class Settings:
             lease_ns=2 * RESUME_TIMEOUT_NS,
             rest_ns=self.rest_ns,
             tell_stories=tell_stories,
+            generation=generation,
         )
 
 
@@ -239,7 +251,10 @@ def draw_round(
         operations.append(Operation(at, random.choice(clients), kind, random.getrandbits(48)))
     operations.sort(key=lambda operation: operation.at)
     faults = [draw_fault(random, length) for _ in range(random.choice((0, 1, 2, 3, 4, 6)))]
-    return Round(length, tuple(operations), tuple(faults))
+    switch = None
+    if random.random() < 0.4:
+        switch = Replan(random.randrange(length // 4, length), random.getrandbits(48))
+    return Round(length, tuple(operations), tuple(faults), switch)
 
 
 def draw_fault(random: Random, length: int) -> Fault:

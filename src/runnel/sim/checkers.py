@@ -16,11 +16,11 @@ from typing import Any
 
 from runnel.broker.broker import Broker
 from runnel.broker.connections import EXPIRED, OVERFLOW
-from runnel.broker.effects import Trace
+from runnel.broker.effects import Exit, Trace
 from runnel.client.effects import Confirmed, Deliver, HomeUp, MissedSome, Moved, Ready, Unconfirmed
 from runnel.client.home import Home
 from runnel.client.session import Session
-from runnel.sim.model import Tree, Want
+from runnel.sim.model import Tree, Want, generation_of
 from runnel.sim.resources import memory_used
 from runnel.sim.world import Host, World
 from runnel.wire import Publication
@@ -76,7 +76,8 @@ class Checker:
     watches_brokers = True
 
     def __init__(self, tree: Tree, resume_timeout_ns: int) -> None:
-        self.tree = tree
+        self.trees = {1: tree}  # by generation
+        self.generation = 1  # that the network has settled for
         self.world: World
         self.subscriptions: dict[int, Promise] = {}
         self.advertisements: dict[int, Promise] = {}
@@ -87,6 +88,7 @@ class Checker:
         self.missed: Counter[str] = Counter()  # what clients were told that they missed
         self.settled_at = 0
         self.on_told: Callable[[Host, Any], None] = lambda host, effect: None
+        self.on_exit: Callable[[Host], None] = lambda host: None
         self._places: dict[int, dict[str, None]] = {}  # publisher → where it was, or was to be
         self._migration_messages: dict[Broker, int] = {}  # that brokers had taken in, at rest
         self._resume_timeout_ns = resume_timeout_ns
@@ -94,9 +96,21 @@ class Checker:
         self._excuses: dict[Element, int] = {}  # since when a link or host has a reason to be lost
         self._dropped: dict[tuple[str, str], int] = {}  # from, to → the latest
         self._been_up: dict[Home, None] = {}
+        self._links: dict[tuple[str, str], None] = {}  # that were up: the first time loses nothing
         self._numbers: dict[int, int] = {}
         self._wandered: dict[str, None] = {}
         self._unconfirmed: dict[str, deque[Published]] = {}
+
+    @property
+    def tree(self) -> Tree:
+        """The overlay."""
+        return self.trees[self.generation]
+
+    def path(self, one: str, other: str) -> list[str]:
+        """The brokers from one to another, if they are of one generation and neither is on standby."""
+        tree = self.trees[generation_of(one)]
+        is_one = generation_of(one) == generation_of(other) and {one, other} <= {*tree.brokers}
+        return tree.path(one, other) if is_one else []
 
     # -- what applications do -------------------------------------------------------------------------
 
@@ -140,9 +154,11 @@ class Checker:
     def lives_at(self, client: str, session: Session) -> None:
         """Note where a client lives now."""
         homes = self.homes.setdefault(client, {})
-        for home in (session.home, session.next):
+        for home in (session.home, session.next, session.ahead):
             if home is not None:
                 homes[home.broker] = self.world.now
+        if session.ahead is not None:
+            self.wanders(client)
 
     def migrates(self, id: int, source: str, target: str) -> None:
         """A publisher is on its way from one broker to another."""
@@ -201,10 +217,13 @@ class Checker:
             case Unconfirmed(count=count):
                 for record in self._taken(host.name, count):
                     record.owed.clear()
+            case Exit():
+                self.on_exit(host)
             case Trace(kind="link-up", data=data):
                 self.seen["fresh" if data["fresh"] else "resumed"] += 1
-                if data["fresh"]:
+                if data["fresh"] and (host.name, data["peer"]) in self._links:
                     self._link_lost(host.name, data["peer"])
+                self._links[host.name, data["peer"]] = None
             case Trace(kind="link-lost", data=data):
                 self._purged(host.name, data["peer"], data["reason"])
             case Trace(kind="dropped", data=data):
@@ -263,7 +282,8 @@ class Checker:
         self.lives_at(host.name, session)
         if not fresh:
             return
-        home = session.home if session.home and session.home.broker == broker else session.next
+        homes = (session.home, session.next, session.ahead)
+        home = next((one for one in homes if one is not None and one.broker == broker), None)
         if home is None or home in self._been_up:  # None: a move found its old home without memory
             self.fresh_run_of(host.name)
             self.wanders(host.name)
@@ -286,6 +306,8 @@ class Checker:
                     subscription.heard_of.pop(promise.id, None)
 
     def _purged(self, host: str, peer: str, reason: str) -> None:
+        if reason.endswith("the broker leaves"):
+            return  # in order: it has handed on what it had
         if reason == OVERFLOW:
             self.seen["overflowed"] += 1
             self._excuses[pair(host, peer)] = self.world.now - self._resume_timeout_ns
@@ -355,7 +377,7 @@ class Checker:
             for places in self._places.values()
             for one in places
             for other in places
-            for broker in self.tree.path(one, other)
+            for broker in (*self.path(one, other), one, other)
         }
         for broker in self.world.brokers:
             heard = broker.meter.messages_in["Mum"] + broker.meter.messages_in["Mcm"]
@@ -382,7 +404,12 @@ class Checker:
             return True
         for home, last in self.homes[promise.client].items():
             if last >= since or home == self._home_now(promise.client):
-                path = self.tree.path(record.home, home)
+                path = self.path(record.home, home)
+                if not path:
+                    # Where it lives in the other generation: what it lost there it may not know of here.
+                    if any(home in one and at >= since for one, at in self._disturbed.items()):
+                        return True
+                    continue
                 elements = [(broker, "") for broker in path]
                 steps = list(zip(path, [*path[1:], promise.client], strict=True))
                 elements += [pair(*step) for step in steps]

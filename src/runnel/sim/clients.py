@@ -6,6 +6,7 @@ sensible application would; so any part of a plan is a plan.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from random import Random
 
 from runnel.broker.ids import IdSource
@@ -38,6 +39,7 @@ class Clients:
 
     def __init__(self, world: World, checker: Checker, plan: Plan, faults: Faults) -> None:
         self.migrants = Migrants(world, checker, self._new_session)
+        self.brokers: Callable[[], Sequence[str]] = lambda: plan.brokers  # that take clients in
         self.sessions = self.migrants.sessions
         self._world = world
         self._checker = checker
@@ -66,7 +68,7 @@ class Clients:
     def _open(self, name: str, random: Random) -> None:
         session = self._new_session(name, random.choice((2_000, 1 << 24)))
         self.sessions[name] = session
-        session.connect(random.choice(self._plan.brokers), self._world.now)
+        session.connect(random.choice(self.brokers()), self._world.now)
         self._done(name, session)
 
     def _new_session(self, name: str, held_bytes_max: int = 1 << 24) -> Session:
@@ -151,7 +153,7 @@ class Clients:
     def _publish_one(self, owner: str, id: int, random: Random) -> None:
         session = self.sessions[owner]
         values = self._checker.advertisements[id].want.draw(random)
-        home = session.next if session.move is Move.DRYING else session.home
+        home = session.outlet
         if values is None or home is None or not session.may_publish(id):
             return
         payload = random.randbytes(random.choice((0, 20, PAYLOAD_BYTES_MAX)))
@@ -165,7 +167,7 @@ class Clients:
             if random.random() < 0.5:
                 for _ in range(random.choice((1, 5, 12))):
                     self._publish_one(owner, id, random)
-            target = random.choice(self._plan.brokers)
+            target = random.choice(self.brokers())
             if (home := self.sessions[owner].home) is not None and random.random() < 0.2:
                 self._break_path(home.broker, target, random)
             self.migrants.migrate(name, owner, id, target)
@@ -173,7 +175,7 @@ class Clients:
 
     def _break_path(self, source: str, target: str, random: Random) -> None:
         """Soon, at any step of a migration, one of the brokers that take part in it crashes."""
-        path = self._checker.tree.path(source, target)
+        path = self._checker.path(source, target) or [source]
         victim = random.choice((source, target, random.choice(path)))
         hop_ns = self._plan.settings.latency_ns_max
         at = self._world.now + random.randrange(2 * hop_ns * (len(path) + 3))
@@ -181,10 +183,10 @@ class Clients:
         self._world.at(at, self._faults.crash, victim, length)
 
     def _move(self, name: str, session: Session, random: Random) -> None:
-        broker = random.choice(self._plan.brokers)
+        broker = random.choice(self.brokers())
         if self.migrants.is_migrating(session):
             return
-        if session.move is Move.STEADY and session.home and session.home.broker != broker:
+        if session.is_settled and session.home and session.home.broker != broker:
             if random.random() < 0.5:
                 self._chase(name, random)
             self._checker.wanders(name)
@@ -199,11 +201,20 @@ class Clients:
                     self._publish_one(other, id, random)
                 self._done(other, session)
 
+    def burst(self, random: Random) -> None:
+        """Everybody publishes a burst, so that all paths are full."""
+        self._chase("", random)
+
     def _reconnect(self, name: str, session: Session, random: Random) -> None:
         self._checker.disturb(name)
         self._checker.fresh_run_of(name)
         self._checker.wanders(name)
-        session.connect(random.choice(self._plan.brokers), self._world.now)
+        session.connect(random.choice(self.brokers()), self._world.now)
+
+    def stranded(self, name: str) -> None:
+        """The broker that a client dials is no more, and another answers."""
+        self._reconnect(name, self.sessions[name], Random(self._made))
+        self._done(name, self.sessions[name])
 
     def _die(self, name: str, session: Session, random: Random) -> None:
         """End without a word; another session of this name may come."""

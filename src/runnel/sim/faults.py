@@ -18,13 +18,14 @@ from runnel.broker.broker import Broker
 from runnel.client.session import Session
 from runnel.sim.campaign import Fault
 from runnel.sim.checkers import Checker
+from runnel.sim.model import process_of
 from runnel.sim.world import Host, World
 
 
 class Faults:
     """Brings faults about and ends them."""
 
-    def __init__(self, world: World, checker: Checker, restart: Callable[[Host], None]) -> None:
+    def __init__(self, world: World, checker: Checker, restart: Callable[[str], None]) -> None:
         self._world = world
         self._checker = checker
         self._restart = restart
@@ -47,15 +48,17 @@ class Faults:
             self.crash(random.choice(hosts), length_ns)
 
     def crash(self, name: str, length_ns: int) -> None:
-        """Let a broker crash, if it runs."""
-        host = self._world.hosts[name]
-        if host.machine is None:
-            return
-        self._checker.excuse(host.name)
-        self._checker.disturb(host.name)
-        self._world.crash(host)
-        self._world.at(self._world.now + length_ns, self._restart, host)
-        self.fired["crash"] += 1
+        """Let the process of a broker crash, if it runs."""
+        process = process_of(name)
+        hosts = [h for h in self._world.hosts.values() if process_of(h.name) == process]
+        hosts = [host for host in hosts if isinstance(host.machine, Broker)]
+        for host in hosts:
+            self._checker.excuse(host.name)
+            self._checker.disturb(host.name)
+            self._world.crash(host)
+        if hosts:
+            self._world.at(self._world.now + length_ns, self._restart, process)
+            self.fired["crash"] += 1
 
     def _slow(self, random: Random, length_ns: int) -> None:
         hosts = [h for h in self._world.hosts.values() if isinstance(h.machine, Session)]

@@ -11,7 +11,6 @@ from typing import Any
 
 from runnel.client.effects import Migrated, RelocateAsked
 from runnel.client.migration import Migration, Step
-from runnel.client.move import Move
 from runnel.client.session import Session
 from runnel.sim.campaign import RESUME_TIMEOUT_NS
 from runnel.sim.checkers import Checker
@@ -65,7 +64,7 @@ class Migrants:
         if (
             id in self._under_way
             or source.publishers[id].paused
-            or source.move is not Move.STEADY
+            or not source.is_settled
             or source.home is None
             or source.home.broker == broker
         ):

@@ -129,6 +129,25 @@ def draw_want(random: Random, *, broad: bool) -> Want:
     return Want(tuple(groups))
 
 
+def host_name(process: str, generation: int) -> str:
+    """Where the broker of a generation runs.
+
+    >>> host_name("B1", 1), host_name("B1", 2), generation_of("B1#2"), process_of("B1#2")
+    ('B1', 'B1#2', 2, 'B1')
+    """
+    return process if generation == 1 else f"{process}#{generation}"
+
+
+def generation_of(host: str) -> int:
+    """The generation of the broker that runs there."""
+    return int(host.partition("#")[2] or 1)
+
+
+def process_of(host: str) -> str:
+    """The process that it belongs to."""
+    return host.partition("#")[0]
+
+
 class Tree:
     """The overlay: who neighbours whom, and the way from one broker to another."""
 

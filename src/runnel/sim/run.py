@@ -16,6 +16,7 @@ from random import Random
 from runnel.broker.broker import Broker
 from runnel.broker.invariants import check_broker
 from runnel.broker.module import Context, Module
+from runnel.generations.module import Generations
 from runnel.placement.grape_module import Grape
 from runnel.placement.migration import Migration
 from runnel.placement.pop_module import Pop
@@ -24,8 +25,10 @@ from runnel.sim.campaign import HEARTBEAT_NS, RESUME_TIMEOUT_NS, Plan, Round
 from runnel.sim.checkers import Checker, Violation, check_memory
 from runnel.sim.clients import Clients
 from runnel.sim.faults import Faults
+from runnel.sim.model import generation_of
 from runnel.sim.probes import Probes
 from runnel.sim.rest import check_empty, check_routing, unrest
+from runnel.sim.switching import Process, Switching
 from runnel.sim.world import Host, World
 
 REST_TIMEOUT_NS = 60_000_000_000
@@ -53,18 +56,25 @@ class Run:
 
     def __init__(self, plan: Plan, *, tell_stories: bool = False) -> None:
         self.plan = plan
-        self.tree = plan.tree
-        self.checker = Checker(self.tree, RESUME_TIMEOUT_NS)
+        self.checker = Checker(plan.tree, RESUME_TIMEOUT_NS)
         self.world = World(plan.seed, self.checker)
         self.checker.world = self.world
-        self.faults = Faults(self.world, self.checker, self._start_broker)
+        self.faults = Faults(self.world, self.checker, lambda name: self.switching.restart(name))
         self.clients = Clients(self.world, self.checker, plan, self.faults)
         self._tell_stories = tell_stories
         self._incarnations = 1 << 20
         self._random = Random(plan.seed)
-        self._dials: dict[str, list[str]] = {broker: [] for broker in plan.brokers}
+        dials: dict[str, list[str]] = {broker: [] for broker in plan.brokers}
         for one, other in plan.edges:
-            self._dials[one].append(other)
+            dials[one].append(other)
+        self.switching = Switching(
+            self.world, self.checker, dials, self.clients.sessions, self._start_broker
+        )
+        self.switching.faults = self.faults
+        self.switching.on_stranded = self.clients.stranded
+        self.switching.on_step = self.clients.burst
+        self.clients.brokers = lambda: self.switching.names
+        self.checker.on_exit = self.world.retire
 
     def go(self) -> Outcome:
         """Carry the plan out; what is found does not escape, it is in the outcome."""
@@ -83,9 +93,8 @@ class Run:
         network, settings = self.world.network, self.plan.settings
         network.latency_ns_max = settings.latency_ns_max
         network.bytes_per_second = settings.bytes_per_second
-        for name in self.plan.brokers:
-            self.checker.excuse(name)
-            self._start_broker(self.world.host(name, settings.resources))
+        for process in self.switching.processes.values():
+            process.start(1)
         self._rest()
         for round in self.plan.rounds:
             self._churn(round)
@@ -93,20 +102,24 @@ class Run:
             self._converge()
         self.clients.close_all()
         self._rest()
-        check_empty(self.world, self.tree)
+        check_empty(self.world, self.checker.tree)
 
-    def _start_broker(self, host: Host) -> None:
+    def _start_broker(
+        self, host: Host, process: Process, dials: tuple[str, ...], standby: str
+    ) -> None:
         self._incarnations += 1
         settings = self.plan.settings
-        config = settings.broker(
-            host.name, tuple(self._dials[host.name]), tell_stories=self._tell_stories
-        )
+        host.resources = settings.resources
+        generation = generation_of(host.name)
+        config = settings.broker(host.name, dials, generation, tell_stories=self._tell_stories)
+        module = Generations(generation, process, process.name, standby)
+        self.switching.modules[host.name] = module
         broker = Broker(
             config,
             self._incarnations,
             self.world.matcher,
             lambda tables: TreeRouting(settings.tree, tables),
-            [Probes(3 * HEARTBEAT_NS // 2), *self._placement(host)],
+            [Probes(3 * HEARTBEAT_NS // 2), module, *self._placement(host)],
         )
         self.world.start(host, broker)
 
@@ -129,6 +142,8 @@ class Run:
             self.world.at(begin + operation.at, self.clients.do, operation)
         for fault in round.faults:
             self.world.at(begin + fault.at, self.faults.strike, fault)
+        if round.switch is not None:
+            self.world.at(begin + round.switch.at, self.switching.begin, round.switch)
         last = max((fault.at + fault.length_ns for fault in round.faults), default=0)
         self.world.run(begin + max(round.length_ns, last) + 1)
 
@@ -140,7 +155,11 @@ class Run:
         """
         deadline, least = self.world.now + REST_TIMEOUT_NS, 1 << 62
         sessions = self.clients.sessions
-        while why := self.clients.migrants.unrest or unrest(self.world, self.tree, sessions):
+        while why := (
+            self.switching.unrest
+            or self.clients.migrants.unrest
+            or unrest(self.world, self.checker.tree, sessions)
+        ):
             links = [link for broker in self.world.brokers for link in broker.links.values()]
             links += [session.home.link for session in sessions.values() if session.home]
             left = sum(link.waiting_bytes + link.flying_bytes for link in links)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from runnel.sim.campaign import Fault, Operation, Plan, Round
+from runnel.sim.campaign import Fault, Operation, Plan
 from runnel.sim.run import simulate
 
 RUNS_MAX = 150
@@ -53,6 +53,10 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     """Plans with something left out, the largest parts first."""
     for number in range(len(plan.rounds)):
         yield replace(plan, rounds=plan.rounds[:number] + plan.rounds[number + 1 :])
+    for number, round in enumerate(plan.rounds):
+        if round.switch is not None:
+            calmer = replace(round, switch=None)
+            yield replace(plan, rounds=(*plan.rounds[:number], calmer, *plan.rounds[number + 1 :]))
     clients = dict.fromkeys(o.client for r in plan.rounds for o in r.operations)
     for client in clients:
         yield _without_client(plan, client)
@@ -75,9 +79,9 @@ def _without_client(plan: Plan, client: str) -> Plan:
 def _without(plan: Plan, number: int, gone: tuple[Operation | Fault, ...]) -> Plan:
     """Without some operations and faults of one round."""
     rounds = list(plan.rounds)
-    rounds[number] = Round(
-        rounds[number].length_ns,
-        tuple(o for o in rounds[number].operations if o not in gone),
-        tuple(f for f in rounds[number].faults if f not in gone),
+    rounds[number] = replace(
+        rounds[number],
+        operations=tuple(o for o in rounds[number].operations if o not in gone),
+        faults=tuple(f for f in rounds[number].faults if f not in gone),
     )
     return replace(plan, rounds=tuple(rounds))

@@ -90,5 +90,7 @@ class Summary:
             f"{self.seeds:,} seeds {state}, {self.seeds / seconds:.1f} seeds/s, "
             f"{self.checked:,} messages checked, {self.handlings / seconds:,.0f} handlings/s; "
             f"publishers migrated {self.seen['migrated']:,}, undone {self.seen['undone']:,}; "
+            f"networks switched {self.seen['switched']:,}, back {self.seen['switched back']:,}, "
+            f"brokers crashed meanwhile {self.seen['crashes in switches']:,}; "
             f"faults fired: {faults}"
         )

@@ -9,7 +9,7 @@ wants it (`logs=False`: it takes its time).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from random import Random
 from typing import Any, Protocol
@@ -98,6 +98,10 @@ class World:
         self._handled = watcher.handled if watcher is not None and watcher.watches_brokers else None
         self._logs = logs
         self.on_step: Callable[[int, str, Event], None] | None = None
+        # What leaves where bandwidth is limited: host, connections, frames, when the first begins, how long each takes.
+        self.on_write: Callable[[Host, Sequence[int], Sequence[bytes], int, int], None] | None = (
+            None
+        )
         self.events = 0
         self.handlings = 0  # frames that brokers took in, by machines that have stopped
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -156,6 +160,13 @@ class World:
                 self.matcher.remove(id)
         host.stop()
         self.network.host_died(host)
+
+    def retire(self, host: Host) -> None:
+        """A broker has ended of its own accord."""
+        if isinstance(host.machine, Broker):
+            meter = host.machine.meter
+            self.handlings += meter.publications_in + meter.control_in
+            host.stop()
 
     @property
     def brokers(self) -> list[Broker]:
@@ -243,6 +254,8 @@ class World:
                 chunk = frames[0] if len(frames) == 1 else b"".join(frames)
                 if limited:
                     cost = host.resources.sending_ns(len(chunk))
+                    if self.on_write is not None:
+                        self.on_write(host, conns, frames, free_at, cost)
                     for conn in conns:
                         host.sending_ns += cost
                         free_at += cost

@@ -36,7 +36,7 @@ from runnel.topology.plan import (
 _T = TypeVar("_T")
 NodeSettings = tuple[str, ...]
 NODE_KEYS: NodeSettings = (
-    *("routing", "link", "client_link", "limits", "log", "trace", "placement"),
+    *("routing", "link", "client_link", "limits", "log", "trace", "placement", "profiles"),
     *("drain_s", "stories", "allow_remote"),
 )
 """What is handed on to the brokers as it stands."""
@@ -67,6 +67,7 @@ class _Broker(_Table, frozen=True):
     log: dict[str, Any] = {}
     trace: dict[str, Any] = {}
     placement: dict[str, Any] = {}
+    profiles: dict[str, Any] = {}
     drain_s: float | None = None
     stories: bool | None = None
     allow_remote: bool | None = None

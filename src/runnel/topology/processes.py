@@ -136,6 +136,9 @@ class Processes:
 
     def _start_one(self, name: str, address: Address, tables: dict[str, Any]) -> None:
         config, log = self.folder / f"{name}.toml", self.folder / f"{name}.log"
+        place = self.folder / f"{name}.place"
+        place.unlink(missing_ok=True)  # of a network that ran here before
+        tables = {"state": str(place.absolute()), **tables}
         config.write_text(write_toml(tables), encoding="utf-8")
         readable, writable = os.pipe()
         self._ready[name] = readable

@@ -5,6 +5,7 @@
     in order with them  Barrier  Fence
     a publisher moves   Mum  Mcm  Relocate
     to a client         Missed
+    a new generation    Goal  Reached                       (broker to client, and back)
     farewell            Bye
 
 Rules:
@@ -33,7 +34,8 @@ Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_CHARACTERS_MAX)]
 Address = Annotated[str, msgspec.Meta(max_length=ADDRESS_CHARACTERS_MAX)]
 PeerKind = Literal["broker", "client"]
-About = Literal["subscription", "advertisement"]
+About = Literal["subscription", "advertisement", "link"]
+Stage = Annotated[int, msgspec.Meta(ge=0, le=3)]
 
 
 class Hello(Message, frozen=True):
@@ -58,6 +60,9 @@ class Hello(Message, frozen=True):
     received_monitor: Count
     credit: Count
     """How many bytes a publisher may send before the next acknowledgement."""
+
+    generation: Count = 0
+    """Of the network, to which I belong; 0: whichever there is now."""
 
     def __post_init__(self) -> None:
         if self.protocol >> 8 != PROTOCOL >> 8:
@@ -112,7 +117,10 @@ class Unsubscribe(Message, frozen=True):
 
 
 class Barrier(Message, frozen=True):
-    """Answer with a Fence when everything sent before has arrived everywhere it is going."""
+    """Answer with a Fence when everything sent before has arrived everywhere it is going.
+
+    About a "link": answer at once; what this broker had for the link before comes before the Fence.
+    """
 
     token: Id
     selection: msgspec.Raw
@@ -158,6 +166,29 @@ class Missed(Message, frozen=True):
     count: Count
 
 
+class Goal(Message, frozen=True):
+    """To a client: how far it is to go from this generation of the network to another (client/crossing.py)."""
+
+    generation: Count
+    """The generation that it is about."""
+
+    version: Count
+    """Of two goals for one generation the later one counts."""
+
+    stage: Stage
+    address: Address
+    """Where the client is to live then; one that lives there already stays where it is."""
+
+
+class Reached(Message, frozen=True):
+    """From a client: how far it has come."""
+
+    generation: Count
+    stage: Stage
+    version: Count
+    """Of the goal that it has reached by that; 0 while it is on its way."""
+
+
 class Bye(Message, frozen=True):
     """This side leaves for good: forget it at once."""
 
@@ -180,3 +211,5 @@ register(11, Bye, Lane.DATA)
 register(12, Mum, Lane.DATA)
 register(13, Mcm, Lane.DATA)
 register(14, Relocate, Lane.MONITOR)
+register(15, Goal, Lane.DATA)
+register(16, Reached, Lane.DATA)

@@ -120,7 +120,10 @@ def test_progress_goes_up_to_all(tmp_path: Path) -> None:
 def test_mistakes_are_told_with_what_to_do(tmp_path: Path) -> None:
     wrong = run("rooting", "--out", str(tmp_path))
     assert wrong.exit_code == 2
-    assert "there is no experiment 'rooting'; there are placement, routing, star" in wrong.output
+    assert (
+        "there is no experiment 'rooting'; there are green, placement, routing, star"
+        in wrong.output
+    )
     (tmp_path / "file").write_text("")
     assert "choose another place with --out" in run("star", "--out", str(tmp_path / "file")).output
     with pytest.raises(InputError, match="at least one"):

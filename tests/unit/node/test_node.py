@@ -69,7 +69,7 @@ def test_a_bug_in_the_core_ends_the_node_with_70_and_a_log_entry(make_loop) -> N
             raise BugError("routes to a link that is gone")
 
     async def during(node: Node, address: Address) -> None:
-        node._driver.machine = Broken()
+        node._cores[1].driver.machine = Broken()
         _, writer = await asyncio.open_connection(*address)
         writer.close()
 
@@ -97,10 +97,10 @@ def test_after_a_bug_nothing_more_is_handled() -> None:
             raise ZeroDivisionError
 
     async def during(node: Node, address: Address) -> None:
-        node._driver.machine = BrokenOnce()
+        node._cores[1].driver.machine = BrokenOnce()
         loop = asyncio.get_running_loop()
         for _ in range(3):
-            loop.call_soon(node._driver.failed, "B2")
+            loop.call_soon(node._cores[1].driver.failed, "B2")
 
     code, _ = _serve(during, neighbours={"B2": "127.0.0.1:9"})
     assert (code, len(handled)) == (BUG, 1)
@@ -146,7 +146,7 @@ def test_an_incarnation_has_room_in_a_token_for_two_hundred_years() -> None:
 
 def test_whatever_a_module_traces_can_be_logged() -> None:
     async def during(node: Node, address: Address) -> None:
-        node.told(Trace("odd", {"event": "x", "level": 3, "self": None, "made_of": {1: b"bytes"}}))
+        node._cores[1].told(Trace("odd", {"event": "x", "level": 3, "self": None, "made_of": {1: b"bytes"}}))
         node.stop()
 
     code, log = _serve(during)
@@ -157,7 +157,7 @@ def test_whatever_a_module_traces_can_be_logged() -> None:
 def test_drops_are_summed_up_and_told_at_the_end_at_the_latest() -> None:
     async def during(node: Node, address: Address) -> None:
         for _ in range(3):
-            node.told(Trace("dropped", {"peer": "slow", "count": 5}))
+            node._cores[1].told(Trace("dropped", {"peer": "slow", "count": 5}))
         node.stop()
 
     _, log = _serve(during)

@@ -14,12 +14,14 @@ from runnel.wire import (
     Bye,
     Decoder,
     Fence,
+    Goal,
     Hello,
     Lane,
     Mcm,
     Message,
     Missed,
     Mum,
+    Reached,
     Registry,
     Relocate,
     Subscribe,
@@ -48,6 +50,8 @@ CORE = {
     12: (Mum(1 << 40, STOCKS, "nyse", 255, 3), Lane.DATA),
     13: (Mcm(1 << 40, 3, True), Lane.DATA),
     14: (Relocate(1 << 40, "b2", "runnel://10.0.0.2:7001"), Lane.MONITOR),
+    15: (Goal(2, 7, 3, "runnel://10.0.0.2:7001"), Lane.DATA),
+    16: (Reached(2, 1, 7), Lane.DATA),
 }
 
 

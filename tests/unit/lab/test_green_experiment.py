@@ -1,0 +1,188 @@
+"""The experiment `green`, on eight brokers: all rows are there, chance has no part in them, plans run as laid out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runnel.allocation.layout import Layout
+from runnel.errors import BugError, InputError
+from runnel.lab.crowd import make_crowd
+from runnel.lab.experiments import green
+from runnel.lab.experiments.green_cases import (
+    AWARE,
+    FBF,
+    IOU,
+    LAST,
+    MANUAL,
+    PACKING,
+    SPLIT,
+    Case,
+    Net,
+)
+from runnel.lab.experiments.green_run import past, planned, profiled, work
+from runnel.lab.laid import laid_out
+from runnel.lab.run import run_scenario
+from runnel.language import Filter
+from runnel.workload.shape import Publisher
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from runnel.lab.experiment import Desk, find_experiment
+from runnel.lab.experiments import green
+from runnel.lab.experiments.green_cases import Net
+from runnel.lab.figures import draw
+from runnel.lab.report import Setup, results_json
+
+net = Net(8, 4, 8, days=35, capacity=0.1)
+green.PLANS["quick"] = green.Plan(
+    homogeneous=(net._replace(per_publisher=16), net),
+    heterogeneous=(net._replace(per_publisher=20, kind="heterogeneous"), net._replace(kind="heterogeneous")),
+    large=(net._replace(brokers=12),), minutes=0.5, long_minutes=1.0, at=net, small=net, bits=(64,),
+    headrooms=(0.0,), days=(70,), capacities=(2.0,), seconds_each=0.1,
+)
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    desk = Desk(find_experiment("green"), "quick", 1, out / "green")
+    found = desk.experiment.run(desk)
+    (out / "results.json").write_text(results_json(Setup(["green"], "quick", 1), [found]))
+    (out / "runs.csv").write_text(found.tables[0].as_csv())
+    (out / "timings.txt").write_text(repr(desk.timings[green.PLANNING]))
+    for chart in found.charts[:2] + found.charts[-1:]:
+        draw(chart, out)
+    assert len({chart.name for chart in found.charts}) == len(found.charts)
+"""
+SURE = (
+    *("deliveries lost", "deliveries made twice", "deliveries to who did not ask for them"),
+    *("runs that did not drain", "prediction of a broker's message rate is off by, on average"),
+    "MANUAL: the broker with the most sinks all publications",
+)
+"""What holds at any size."""
+TINY = Net(8, 4, 10, days=35, capacity=0.1)
+
+
+def test_all_rows_are_there_and_the_same_whatever_the_hash_seed(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    runs = {}
+    for name in ("1", "2"):
+        (tmp_path / name).mkdir()
+        runs[name] = subprocess.Popen(
+            [sys.executable, str(program), str(tmp_path / name)],
+            env=os.environ | {"PYTHONHASHSEED": name},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    for run in runs.values():
+        told, _ = run.communicate(timeout=600)
+        assert run.returncode == 0, told
+    one, two = tmp_path / "1", tmp_path / "2"
+    rows = {row["claim"]: row for row in json.loads((one / "results.json").read_text())["claims"]}
+    assert len(rows) == 92
+    assert [claim for claim in SURE if not rows[claim]["holds"]] == []
+    assert len([claim for claim, row in rows.items() if row["calibrated"]]) == 2
+    assert rows["deliveries lost"]["note"].endswith(" runs")
+    assert "CRAM-XOR against CRAM-IOU" in (one / "timings.txt").read_text()
+    assert not list(one.glob("green/runs/*/trace"))  # there are many, and large
+    same = [path.name for path in one.iterdir() if path.name not in ("timings.txt", "green")]
+    assert {Path(name).suffix for name in same} == {".json", ".csv", ".svg", ".png"}
+    for name in same:
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+
+
+def test_every_case_has_a_name_of_its_own() -> None:
+    for plan in green.PLANS.values():
+        cases = plan.cases()
+        assert len({case.name for case in cases}) == len(cases)
+        assert all(plan.seconds(case) > 0 for case in cases)
+
+
+@pytest.mark.parametrize("algorithm", [MANUAL, *AWARE])
+def test_a_plan_that_is_run_has_the_load_that_was_predicted(tmp_path: Path, algorithm: str) -> None:
+    """Thirty seconds are 35 publications of each publisher: all quotes, once."""
+    found, timing = work(Case(TINY, algorithm, 0.5), tmp_path, 1)
+    assert found.rate_error < 0.04 and found.output_error < 0.04
+    assert found.delivered.exact and found.delivered.owed > 0
+    assert found.brokers == (TINY.brokers if algorithm == MANUAL else found.brokers)
+    if algorithm in AWARE:
+        assert found.brokers < TINY.brokers and not found.overloaded
+    assert timing["plan_cpu_s"] >= 0
+
+
+def test_fewer_brokers_or_a_lower_rate(tmp_path: Path) -> None:
+    found = {
+        name: work(Case(TINY._replace(per_publisher=30), name, 0.5), tmp_path / name, 1)[0]
+        for name in (PACKING, IOU, LAST, SPLIT, FBF)
+    }
+    assert found[SPLIT].brokers <= found[IOU].brokers <= found[PACKING].brokers
+    assert found[LAST].rate.mean <= found[IOU].rate.mean < found[PACKING].rate.mean
+    assert found[IOU].planning.gifs > 0 == found[FBF].planning.gifs
+
+
+def test_publishers_stay_at_the_root_without_grape_and_are_placed_in_manual_with_it() -> None:
+    network = profiled(TINY, 64, 1)
+    rooted = planned(Case(TINY, IOU, 1, "without GRAPE"), network, 1).layout
+    assert set(rooted.publishers.values()) == {rooted.root}
+    plain, placed = (
+        planned(Case(TINY, MANUAL, 1, grape), network, 1).layout for grape in ("", "with GRAPE")
+    )
+    assert plain.parents == placed.parents and plain.subscriptions == placed.subscriptions
+    assert plain.publishers != placed.publishers
+
+
+def test_a_layout_is_run_as_it_is(tmp_path: Path) -> None:
+    """Brokers that are not in it do not start; everybody is where it says; others cannot be run on it."""
+    network = profiled(TINY, 64, 1)
+    subscribers = tuple(range(len(network.subscriptions)))
+    layout = Layout(
+        {"B3": None, "B5": "B3"},
+        {"B3": subscribers[::2], "B5": subscribers[1::2]},
+        dict.fromkeys(range(len(network.publishers)), "B5"),
+    )
+    laid = laid_out(layout, network)
+    assert laid.shape.brokers == ("B3", "B5") and laid.shape.links == (("B5", "B3"),)
+    capacity = {one.name: one for one in network.brokers}["B5"]
+    assert laid.resources["B5"].output_bytes_per_second == round(capacity.output or 0)
+    assert laid.resources["B5"].match_ns_each == capacity.delay.each_ns
+    scenario = replace(Case(TINY, MANUAL, 0.2).scenario(), laid=laid)
+    run = run_scenario(scenario, tmp_path, 1)
+    assert run.info.brokers == 2 and run.info.drained
+    fewer = replace(laid, homes={"pub-YHOO": "B3"})
+    with pytest.raises(InputError, match="the plan has no broker for"):
+        make_crowd(replace(scenario, laid=fewer), laid.shape, 1)
+
+
+def test_what_waits_for_the_output_is_added_up(tmp_path: Path) -> None:
+    """One broker that takes 10 ms for each of ten copies: they wait 10, 20 … 100 ms, 55 on average."""
+    net = Net(1, 1, 10, days=35)
+    network = profiled(net, 64, 1)
+    frame = network.publishers[0].bandwidth / network.publishers[0].rate
+    layout = Layout({"B0": None}, {"B0": tuple(range(10))}, {0: "B0"})
+    laid = laid_out(layout, network)
+    slow = replace(
+        laid.resources["B0"], output_bytes_per_second=round(100 * frame), match_ns_each=0
+    )
+    slow = replace(slow, match_ns_base=0)
+    scenario = replace(
+        Case(net, MANUAL, 0.2).scenario(), laid=replace(laid, resources={"B0": slow})
+    )
+    whole = [n for n, profile in enumerate(network.profiles) if profile == {0: (1 << 64) - 1}]
+    run = run_scenario(scenario, tmp_path, 1)
+    # Subscriptions with an inequality want a part of all: fewer copies, a shorter wait.
+    assert 5 * (len(whole) + 1) <= run.client_wait_ns / 1e6 <= 55.5
+    unlimited = replace(slow, output_bytes_per_second=0)
+    free = replace(scenario, laid=replace(laid, resources={"B0": unlimited}))
+    assert run_scenario(free, tmp_path / "free", 1).client_wait_ns == 0
+
+
+def test_who_does_not_repeat_has_no_past() -> None:
+    with pytest.raises(BugError, match="has no past"):
+        past(Publisher("P", Filter([]), 1.0, [{"a": 1}]), 3)
