@@ -206,8 +206,10 @@ class Crossing(Publishing):
         elif home.registered:
             so_far = outlet.advertisements if outlet is not None else {}
             for id in self.publishers:
-                if home.advertisements[id] < so_far.get(id, 0):
-                    self._send(home, Unadvertise(home.advertisements[id]))
+                known_as = home.advertisements.get(id, 0)
+                if known_as < so_far.get(id, 0):
+                    if known_as:
+                        self._send(home, Unadvertise(known_as))
                     self._register_publisher(home, id)
             self._wait_for(Step.READYING, home)
 
