@@ -3,7 +3,7 @@
 import pytest
 
 from runnel.sim.summary import run_seed
-from simulation import migration_mutations  # noqa: F401 - brings its own
+from simulation import generation_mutations, migration_mutations  # noqa: F401 - bring their own
 from simulation.mutations import MUTATIONS
 
 SEEDS_MAX = 300

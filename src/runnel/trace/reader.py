@@ -69,7 +69,7 @@ class Trace:
                     f"{table} has no column {column!r}: take one of {', '.join(schema.names)}"
                 )
         found = self.dataset(table, start_ns=start_ns, end_ns=end_ns)
-        wanted = _condition(start_ns, end_ns, brokers)
+        wanted = condition_of(start_ns, end_ns, brokers)
         names = list(columns) if columns is not None else None
         scanner = found.scanner(columns=names, filter=wanted, batch_size=_BATCH_ROWS)
         return _named(self.folder.path, scanner.to_batches())
@@ -143,9 +143,10 @@ def visible(row: Mapping[str, Any]) -> dict[str, Value]:
     return found
 
 
-def _condition(
+def condition_of(
     start_ns: int | None, end_ns: int | None, brokers: Sequence[str] | None
 ) -> pc.Expression | None:
+    """Rows with start_ns <= time_ns < end_ns of these brokers, as Arrow understands it; None: all rows."""
     conditions = []
     if start_ns is not None:
         conditions.append(pc.field("time_ns") >= start_ns)
