@@ -136,10 +136,6 @@ class Switching:
             [host_name(broker, new) for broker in allocated],
         )
         homes = {client: random.choice(allocated) for client in self._sessions}
-        for client, home in homes.items():
-            if random.random() < 0.3:  # some are slow to join, others need not wait for them
-                wire = self._world.network.wire(client, host_name(home, new))
-                wire.extra_ns += random.randrange(150 * MILLISECOND)
         addresses = {broker: broker for broker in all_brokers}
         intent = Intent(old, new, addresses, dials, homes, random.choice(allocated))
         self._switch, self._told = Switch(intent, random.choice((1, 2, 10))), 0
