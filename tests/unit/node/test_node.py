@@ -146,7 +146,9 @@ def test_an_incarnation_has_room_in_a_token_for_two_hundred_years() -> None:
 
 def test_whatever_a_module_traces_can_be_logged() -> None:
     async def during(node: Node, address: Address) -> None:
-        node._cores[1].told(Trace("odd", {"event": "x", "level": 3, "self": None, "made_of": {1: b"bytes"}}))
+        node._cores[1].told(
+            Trace("odd", {"event": "x", "level": 3, "self": None, "made_of": {1: b"bytes"}})
+        )
         node.stop()
 
     code, log = _serve(during)

@@ -1,0 +1,405 @@
+"""A session crosses from one generation to the next and back: every stage and step, what it waits for and holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from crossed import Crossed, publish
+from harness import SECOND
+from runnel.client.crossing import Stage
+from runnel.client.effects import Confirmed, Moved, Unconfirmed
+from runnel.client.migration import Migration
+from runnel.client.move import Move
+from runnel.errors import InputError
+from runnel.wire import Advertise, Publication, Reached
+
+OLD, BOTH, AHEAD, NEW = Stage
+
+
+def published_at(network: Crossed, broker: str) -> list[int]:
+    return [p.attributes["a"] for p in network.of_kind("p", broker, Publication)]  # type: ignore[misc]
+
+
+# -- forward, stage by stage ----------------------------------------------------------------------------
+
+
+def test_it_goes_where_it_is_told_and_loses_nothing_on_the_way() -> None:
+    network = Crossed()
+    p, id, s, _ = network.pair()
+    for stage in (OLD, BOTH, AHEAD, NEW):
+        network.goal(stage)
+        assert p.stage == s.stage == (stage if stage < NEW else OLD)  # NEW is the next OLD
+        publish(p, id, 2 * stage + 1, 2 * stage + 2)
+        network.settle()
+    assert network.delivered("s") == list(range(1, 9))
+    assert published_at(network, "A#1") == [1, 2, 3, 4]
+    assert published_at(network, "B#2") == [5, 6, 7, 8]
+    assert network.effects("p", Moved) == [Moved("at://B#2")]
+    assert network.effects("s", Moved) == [Moved("at://A#2")]
+    assert not network.nodes["A#1"].tables.srt and not network.nodes["B#1"].tables.prt
+    assert p.is_settled and s.is_settled
+
+
+def test_each_stage_is_told_to_both_brokers() -> None:
+    network = Crossed()
+    network.pair()
+    for stage in (BOTH, AHEAD, NEW):
+        network.goal(stage)
+    versions = {BOTH: 3, AHEAD: 5, NEW: 7}
+    told_new = network.of_kind("p", "B#2", Reached)
+    assert told_new[-3:] == [Reached(2, stage, versions[stage]) for stage in (BOTH, AHEAD, NEW)]
+    told_old = network.of_kind("p", "A#1", Reached)
+    assert told_old[-2:] == [Reached(2, stage, versions[stage]) for stage in (BOTH, AHEAD)]
+
+
+def test_one_that_goes_far_at_once_takes_every_step() -> None:
+    network = Crossed()
+    p, id, _, _ = network.pair()
+    network.goal(BOTH)
+    network.goal(BOTH, p=NEW)
+    stages = [reached.stage for reached in network.of_kind("p", "B#2", Reached)]
+    assert list(dict.fromkeys(stages)) == [OLD, BOTH, AHEAD, NEW]
+    assert p.home is not None and p.home.generation == 2
+    publish(p, id, 1)
+    network.settle()
+    assert network.delivered("s") == [1]
+
+
+def test_joining_waits_for_all_routes_ahead() -> None:
+    network = Crossed()
+    _, _, s, _ = network.pair()
+    network.hold("B#2", "A#2")  # from where the fence comes
+    network.goal(BOTH)
+    assert s.ahead is not None and s.ahead.registered
+    assert s.stage == OLD and network.reported("B#1", "s").stage == OLD
+    network.release("B#2", "A#2")
+    network.settle()
+    assert s.stage == BOTH and network.reported("B#1", "s").stage == BOTH
+
+
+def test_whoever_comes_is_told_and_catches_up() -> None:
+    network = Crossed()
+    network.goal(AHEAD)
+    p, id, s, _ = network.pair()
+    assert p.stage == s.stage == AHEAD
+    publish(p, id, 1)
+    network.settle()
+    assert published_at(network, "B#2") == [1] and network.delivered("s") == [1]
+
+
+def test_who_comes_when_others_have_left_publishes_nothing_where_nobody_is() -> None:
+    network = Crossed()
+    network.goal(NEW)
+    network.hold("B#2", "p")
+    p, id = network.publisher("p", "at://A", "a > 0")
+    assert p.stage == OLD and p.pausing and p.credit == 0
+    network.release("B#2", "p")
+    network.settle()
+    assert p.home is not None and p.home.generation == 2 and p.credit > 0
+    publish(p, id, 1)
+    assert published_at(network, "A#1") == []
+
+
+# -- publishing pauses, but only while the old network dries --------------------------------------------
+
+
+def test_publishing_goes_on_while_routes_ahead_are_waited_for() -> None:
+    network = Crossed()
+    p, id, _, _ = network.pair()
+    network.goal(BOTH)
+    network.hold("B#2", "p")
+    network.goal(AHEAD)
+    assert p.credit > 0
+    publish(p, id, 1)
+    network.settle()
+    assert published_at(network, "A#1") == [1] and network.delivered("s") == [1]
+    network.release("B#2", "p")
+    network.settle()
+    assert p.stage == AHEAD
+
+
+def test_publishing_pauses_until_the_old_network_is_dry() -> None:
+    network = Crossed()
+    p, id, _, _ = network.pair()
+    network.goal(BOTH)
+    publish(p, id, 1)
+    network.hold("B#1", "A#1")  # from where the fence of the old network comes
+    network.goal(AHEAD)
+    assert p.stage == BOTH and p.pausing and p.credit == 0
+    with pytest.raises(InputError, match="no credit"):
+        publish(p, id, 2)
+    network.release("B#1", "A#1")
+    network.settle()
+    assert p.stage == AHEAD and not p.pausing and p.credit > 0
+
+
+def test_a_session_without_publishers_does_not_wait_for_anything_to_dry() -> None:
+    network = Crossed()
+    _, _, s, _ = network.pair()
+    network.goal(BOTH)
+    network.hold("B#1", "s")
+    network.goal(AHEAD)
+    assert s.stage == AHEAD
+    network.release("B#1", "s")
+    network.settle()
+
+
+def test_what_was_published_before_is_confirmed_and_none_is_in_doubt() -> None:
+    network = Crossed()
+    p, id, _, _ = network.pair()
+    network.goal(BOTH)
+    network.hold("p", "A#1")
+    publish(p, id, 1, 2, 3)
+    network.goal(AHEAD)
+    assert p.stage == BOTH
+    network.release("p", "A#1")
+    network.settle()
+    publish(p, id, 4, 5)
+    network.goal(NEW)
+    network.advance(SECOND)
+    assert sum(confirmed.count for confirmed in network.effects("p", Confirmed)) == 5
+    assert network.effects("p", Unconfirmed) == []
+    assert network.delivered("s") == [1, 2, 3, 4, 5]
+
+
+def test_what_a_lost_broker_had_not_confirmed_is_told_to_be_in_doubt() -> None:
+    network = Crossed()
+    p, id, _, _ = network.pair()
+    network.goal(BOTH)
+    network.hold("p", "A#1")
+    publish(p, id, 1, 2)
+    network.goal(AHEAD)
+    network.crash("A#1")
+    network.unreachable["A#1"] = network.unreachable["A#2"] = None
+    network.advance(60 * SECOND)
+    assert p.stage == AHEAD and p.credit > 0, "nobody waits for ever for one who is gone"
+    assert network.effects("p", Unconfirmed) == [Unconfirmed(2)]
+
+
+# -- leaving --------------------------------------------------------------------------------------------
+
+
+def test_the_old_home_is_left_when_it_has_brought_what_there_was() -> None:
+    network = Crossed()
+    p, id, s, _ = network.pair()
+    network.goal(BOTH)
+    network.hold("B#1", "s")
+    publish(p, id, 1, 2)
+    network.settle()
+    network.goal(AHEAD)
+    network.goal(NEW)
+    assert s.stage == AHEAD and network.delivered("s") == []
+    network.release("B#1", "s")
+    network.settle()
+    assert s.home is not None and s.home.generation == 2
+    assert network.delivered("s") == [1, 2]
+    assert network.effects("s", Moved) == [Moved("at://A#2")]
+
+
+def test_an_old_home_that_is_lost_is_not_waited_for() -> None:
+    network = Crossed()
+    _, _, s, _ = network.pair()
+    network.goal(AHEAD)
+    network.hold("B#1", "s")
+    network.goal(NEW)
+    assert s.stage == AHEAD
+    network.advance(60 * SECOND)
+    assert network.effects("s", Moved) == [Moved("at://A#2", gap=True)]
+
+
+def test_to_close_is_to_leave_both() -> None:
+    network = Crossed()
+    p, _, _, _ = network.pair()
+    network.goal(AHEAD)
+    p.close()
+    network.settle()
+    assert all("p" not in network.nodes[broker].links for broker in ("A#1", "B#2"))
+    assert p.is_settled and not p.pausing
+
+
+# -- backward -------------------------------------------------------------------------------------------
+
+
+def test_it_goes_back_step_by_step_and_loses_nothing() -> None:
+    network = Crossed()
+    p, id, s, _ = network.pair()
+    network.goal(AHEAD)
+    publish(p, id, 1)
+    network.settle()
+    for stage in (BOTH, OLD):
+        network.goal(stage)
+        assert p.stage == s.stage == stage
+        publish(p, id, 3 - stage)
+        network.settle()
+    assert network.delivered("s") == [1, 2, 3]
+    assert published_at(network, "A#1") == [2, 3]
+    assert p.is_settled and s.is_settled
+    assert all(not network.nodes[b].tables.srt for b in ("A#2", "B#2"))
+    assert network.effects("s", Moved) == network.effects("p", Moved) == []
+
+
+def test_publishers_that_return_have_other_ids() -> None:
+    network = Crossed()
+    network.pair()
+    network.goal(AHEAD)
+    network.goal(BOTH)
+    first, second = network.of_kind("p", "A#1", Advertise)
+    assert first.id != second.id
+    assert list(network.nodes["A#1"].tables.srt) == [second.id]
+
+
+def test_returning_pauses_only_while_the_new_network_dries() -> None:
+    network = Crossed()
+    p, id, _, _ = network.pair()
+    network.goal(AHEAD)
+    publish(p, id, 1)
+    network.settle()
+    network.hold("B#1", "A#1")  # routes where it returns to
+    network.goal(BOTH)
+    assert p.stage == AHEAD and p.credit > 0
+    network.hold("A#2", "B#2")  # and the fence of the one that it leaves
+    network.release("B#1", "A#1")
+    network.settle()
+    assert p.stage == AHEAD and p.credit == 0
+    network.release("A#2", "B#2")
+    network.settle()
+    assert p.stage == BOTH and p.credit > 0
+
+
+def test_the_new_home_is_left_when_it_has_brought_what_there_was() -> None:
+    network = Crossed()
+    p, id, s, _ = network.pair()
+    network.goal(AHEAD)
+    network.hold("A#2", "s")
+    publish(p, id, 1)
+    network.settle()
+    network.goal(BOTH)
+    network.goal(OLD)
+    assert s.ahead is not None and network.delivered("s") == []
+    network.release("A#2", "s")
+    network.settle()
+    assert s.ahead is None and network.delivered("s") == [1]
+
+
+def test_joining_is_given_up_at_once() -> None:
+    network = Crossed()
+    p, _, _, _ = network.pair()
+    network.hold("B#2", "p")
+    network.goal(BOTH)
+    assert p.ahead is not None
+    network.goal(OLD)
+    assert p.ahead is None and p.is_settled
+
+
+def test_called_back_before_it_was_ready_it_never_pauses() -> None:
+    network = Crossed()
+    p, _, _, _ = network.pair()
+    network.goal(BOTH)
+    network.hold("B#2", "p")
+    network.goal(AHEAD)
+    network.goal(BOTH)
+    network.release("B#2", "p")
+    network.settle()
+    assert p.stage == BOTH and p.credit > 0 and not p.pausing
+    assert network.reported("A#1", "p").is_settled
+
+
+def test_called_back_while_the_old_network_dries_it_crosses_and_returns() -> None:
+    network = Crossed()
+    p, id, _, _ = network.pair()
+    network.goal(BOTH)
+    publish(p, id, 1)
+    network.hold("B#1", "A#1")
+    network.goal(AHEAD)
+    network.goal(BOTH)
+    assert p.pausing
+    network.release("B#1", "A#1")
+    network.settle()
+    assert p.stage == BOTH and not p.pausing
+    publish(p, id, 2)
+    network.settle()
+    assert network.delivered("s") == [1, 2]
+
+
+def test_forward_again_after_it_was_called_back() -> None:
+    network = Crossed()
+    p, id, _, _ = network.pair()
+    for value, stage in enumerate((AHEAD, BOTH, OLD, BOTH, AHEAD, BOTH, AHEAD, NEW), 1):
+        network.goal(stage)
+        publish(p, id, value)
+        network.settle()
+    assert network.delivered("s") == list(range(1, 9))
+    assert p.home is not None and p.home.generation == 2
+
+
+# -- goals ----------------------------------------------------------------------------------------------
+
+
+def test_an_older_goal_is_not_heard() -> None:
+    network = Crossed()
+    p, _, _, _ = network.pair()
+    network.goal(BOTH)
+    network.version = 5
+    network.goal(AHEAD, "A#1")
+    network.version = 3
+    network.goal(OLD, "B#2")  # late
+    assert p.stage == AHEAD
+
+
+def test_a_goal_for_the_generation_that_it_is_in_is_reached() -> None:
+    network = Crossed([2])
+    network.goal(AHEAD)
+    p, _ = network.publisher("p", "at://A#2", "a > 0")
+    assert network.of_kind("p", "A#2", Reached) == [Reached(2, NEW, 3)]
+    assert p.is_settled
+
+
+def test_nobody_moves_or_migrates_meanwhile() -> None:
+    network = Crossed()
+    p, id, _, _ = network.pair()
+    network.goal(BOTH)
+    with pytest.raises(InputError, match="switched to another plan"):
+        p.move_to("at://B", network.now)
+    target = network.session("p/1", "at://B")
+    with pytest.raises(InputError, match="wait"):
+        Migration(id, p, target, network.now, SECOND)
+
+
+def test_a_goal_that_comes_during_a_move_waits_for_its_end() -> None:
+    network = Crossed()
+    p, id, s, _ = network.pair()
+    network.hold("B#1", "s")
+    s.move_to("at://A", network.now)
+    network.settle()
+    assert s.move is Move.DRYING
+    network.goal(BOTH)
+    assert s.ahead is None and p.stage == BOTH
+    network.release("B#1", "s")
+    network.settle()
+    assert network.effects("s", Moved) == [Moved("at://A")]
+    network.advance(SECOND)
+    assert s.stage == BOTH
+    publish(p, id, 1)
+    network.settle()
+    assert network.delivered("s") == [1]
+
+
+def test_a_goal_that_comes_during_a_migration_waits_for_its_end() -> None:
+    network = Crossed()
+    p, id, _, _ = network.pair()
+    p.pause(id)
+    network.goal(BOTH)
+    assert p.ahead is None
+    p.go_on(id)
+    network.advance(SECOND)
+    assert p.stage == BOTH
+
+
+def test_one_goal_does_not_wait_for_a_publisher_that_migrates_after_it() -> None:
+    network = Crossed()
+    p, id, _, _ = network.pair()
+    target = network.session("p/1", "at://B")
+    migration = Migration(id, p, target, network.now, 10 * SECOND)
+    network.goal(BOTH)
+    assert migration.advance(network.now), "it is undone: brokers know nothing of it yet"
+    assert id in p.publishers and not p.publishers[id].paused
