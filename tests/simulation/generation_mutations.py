@@ -31,10 +31,11 @@ def a_fence_for_one_advertisement_lets_out_all(patch: Patch) -> None:
 def what_is_held_is_forgotten_when_a_home_is_left(patch: Patch) -> None:
     true = Crossing._let_out
 
-    def let_out(self: Crossing, home: Any) -> None:
-        for publications in home.held_by.values():
-            publications.clear()
-        true(self, home)
+    def let_out(self: Crossing, *homes: Any) -> None:
+        for home in homes:
+            for publications in home.held_by.values():
+                publications.clear()
+        true(self, *homes)
 
     patch(Crossing, "_let_out", let_out)
 

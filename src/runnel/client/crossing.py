@@ -240,8 +240,7 @@ class Crossing(Publishing):
         assert self.home is not None and self.ahead is not None
         stays = self.ahead if left is self.home else self.home
         is_new, goal = stays is self.ahead, self._goal
-        self._let_out(stays)
-        self._let_out(left)
+        self._let_out(stays, left)
         self._leave(left)
         self.home, self.ahead = stays, None
         self.stage, self._step, self.pausing = Stage.OLD, None, False
@@ -271,11 +270,13 @@ class Crossing(Publishing):
             case Step.LEAVING:
                 self._end(home)
 
-    def _home_is_lost(self) -> None:
+    def _home_is_lost(self, old: Home) -> None:
         """The home was given up for another: what a step waited for there does not come."""
         ahead = self.ahead
         if ahead is None:
             return
+        for id in sorted(old.held_by):
+            self._release_one(old, id)
         self._let_out(ahead)
         if self._step is not Step.JOINING and self._awaited not in ahead.waits:
             self._step, self.pausing = None, self._is_late
@@ -346,24 +347,29 @@ class Crossing(Publishing):
         """A link has brought what its broker had: what came over the other may be delivered."""
         other = self.home if home is self.ahead else self.ahead
         if other is not None and token in other.held_until:
-            self._release(other, other.held_until.pop(token))
+            other.due[other.held_until.pop(token)] = None
+            self._release_due()
 
-    def _let_out(self, home: Home) -> None:
-        """Nothing that is held back for the sake of order will be overtaken any more, or nobody can tell."""
-        home.held_until.clear()
-        for id in list(home.held_by):
-            self._release(home, id)
+    def _let_out(self, *homes: Home) -> None:
+        """What is held back there waits for no fence any more: its other path is gone, or nobody can tell."""
+        for home in homes:
+            home.held_until.clear()
+            home.due.update(dict.fromkeys(home.held_by))
+        self._release_due()
 
-    def _release(self, home: Home, id: int) -> None:
-        """Deliver what is held back of an advertisement, after what the same client published under earlier ones."""
-        held = [(earlier, one) for one in self._homes() for earlier in one.held_by]
-        for earlier, one in sorted(held, key=lambda pair: pair[0]):
-            if earlier < id and is_of_one_source(earlier, id):
-                self._release_one(one, earlier)
-        self._release_one(home, id)
+    def _release_due(self) -> None:
+        """Deliver what may be; but not before what the same client published earlier and the other home holds back."""
+        home, ahead = self.home, self.ahead
+        homes = ((home, ahead), (ahead, home))
+        due = [(id, one, other) for one, other in homes if one is not None for id in one.due]
+        for id, one, other in sorted(due, key=lambda each: each[0]):
+            earlier = () if other is None else other.held_by
+            if not any(held < id and is_of_one_source(held, id) for held in earlier):
+                self._release_one(one, id)
 
     def _release_one(self, home: Home, id: int) -> None:
         home.heard[id] = None
+        home.due.pop(id, None)
         for publication in home.held_by.pop(id, ()):
             home.held_bytes -= len(publication.raw)
             self._deliver(publication)

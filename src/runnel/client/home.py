@@ -81,6 +81,7 @@ class Home:
     )  # advertisements, while there are two homes
     held_by: dict[int, list[Publication]] = field(default_factory=dict)  # the same for others
     held_until: dict[int, int] = field(default_factory=dict)  # token of the other's fence → which
+    due: dict[int, None] = field(default_factory=dict)  # of those, the ones whose fence is back
 
     @property
     def address(self) -> str:

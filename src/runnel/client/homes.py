@@ -104,7 +104,8 @@ class Homes(ABC):
         home.link.up(home.conn, now)
         if fresh:
             self._register(home)
-        self._effects.append(HomeUp(home.broker, fresh))
+        if home in self._homes():  # it may have turned out to be the wrong one
+            self._effects.append(HomeUp(home.broker, fresh))
 
     def _leave(self, home: Home) -> None:
         """Say farewell past the window: whatever could not be sent by now is given up."""

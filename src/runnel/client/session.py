@@ -78,7 +78,8 @@ class Session(Crossing):
         self.home.generation = generation or (old.generation if old and self.ahead else 0)
         for home in left:
             self.home.waits |= home.asked_ready  # asked for again once the new home is up
-        self._home_is_lost()
+        if old is not None:
+            self._home_is_lost(old)
         self._tick(now)
 
     def move_to(self, broker: str, now: int) -> None:

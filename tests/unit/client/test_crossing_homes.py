@@ -10,7 +10,7 @@ from runnel.client.crossing import Stage
 from runnel.client.effects import Moved, MoveGivenUp, Ready
 from runnel.client.move import Move
 from runnel.language import parse
-from runnel.wire import Fence, Goal
+from runnel.wire import Fence, Goal, Publication
 
 OLD, BOTH, AHEAD, NEW = Stage
 
@@ -107,6 +107,31 @@ def test_the_fence_for_one_advertisement_does_not_let_out_another() -> None:
     network.release("B#1", "s")
     network.settle()
     assert network.delivered("s", "b") == [None] * 4 + [1, 2]
+
+
+def test_what_another_publisher_of_that_client_sent_lets_out_nothing() -> None:
+    network = Crossed()
+    p, id, s, _ = network.pair()
+    s.subscribe(parse("b > 0"))
+    network.goal(BOTH)
+    later = p.advertise("later", parse("b > 0"))
+    network.settle()
+    network.hold("B#1", "s")
+    p.publish(later, {"b": 1})
+    network.settle()
+    publish(p, id, 1, 2)
+    network.settle()
+    network.goal(BOTH, p=AHEAD)
+    publish(p, id, 3)
+    network.settle()
+    while not any(isinstance(frame, Publication) for frame in network.release_one("B#1", "s")):
+        pass
+    network.settle()
+    assert 3 not in network.delivered("s"), "1 and 2 are still on their way"
+    network.release("B#1", "s")
+    network.settle()
+    assert [value for value in network.delivered("s") if value] == [1, 2, 3]
+    assert [value for value in network.delivered("s", "b") if value] == [1]
 
 
 def test_what_is_held_comes_out_when_the_other_home_is_lost() -> None:
