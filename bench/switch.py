@@ -33,7 +33,7 @@ from typing import Any
 
 import runnel
 from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
-from migration import line_of
+from migration import line_of, nearest_rank
 from runnel.client.publisher import Publisher
 from runnel.client.subscription import Subscription
 from runnel.net.loops import run
@@ -237,20 +237,15 @@ def measure(brokers: int, publishers: int, subscribers: int, profile_s: float) -
                     "publishers": publishers,
                     "subscribers": network.subscribers,
                     "took_s": round(took, 2),
-                    "gap_p50_ms": rank(gaps, 0.5),
-                    "gap_p99_ms": rank(gaps, 0.99),
-                    "gap_max_ms": rank(gaps, 1.0),
-                    "quiet_p99_ms": rank(quiet, 0.99),
+                    "gap_p50_ms": nearest_rank(gaps, 0.5),
+                    "gap_p99_ms": nearest_rank(gaps, 0.99),
+                    "gap_max_ms": nearest_rank(gaps, 1.0),
+                    "quiet_p99_ms": nearest_rank(quiet, 0.99),
                 }
             )
             time.sleep(took)  # a quiet stretch to compare the next with
         total = network.end()
     return [row | total for row in rows]
-
-
-def rank(ordered_s: list[float], share: float) -> float:
-    """A percentile, in milliseconds."""
-    return round(1_000 * ordered_s[max(0, ceil(share * len(ordered_s)) - 1)], 1)
 
 
 def main() -> None:

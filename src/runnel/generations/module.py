@@ -111,21 +111,17 @@ class Generations(Module):
             is_over = message.generation == self.generation == self._hosting.settled
             if is_over and message.stage < NEW:  # it was away, and nobody else tells it any more
                 context.send(link, Goal(self.generation, ID_MAX, NEW, ""))
-        elif self._is_newer(message):
-            old = self._orders
-            is_same = old is not None and old.generation == message.generation
+        elif self._orders is None or _age(message) > _age(self._orders):
             self._is_hearsay = True
-            self._take(
-                context,
-                SetGoal(
-                    message.generation,
-                    message.version,
-                    message.stage,
-                    message.address,
-                    old.stages if old is not None and is_same else {},
-                    old.addresses if old is not None and is_same else {},
-                ),
-            )
+            self._take(context, self._as_heard(message))
+
+    def _as_heard(self, told: Switching) -> SetGoal:
+        """What a neighbour knows, with what is known here of single clients."""
+        heard = SetGoal(told.generation, told.version, told.stage, told.address)
+        known = self._orders
+        if known is None or known.generation != told.generation:
+            return heard
+        return msgspec.structs.replace(heard, stages=known.stages, addresses=known.addresses)
 
     # -- orders ---------------------------------------------------------------------------------------
 
@@ -158,20 +154,9 @@ class Generations(Module):
 
     def set_goal(self, context: Context, order: SetGoal) -> None:
         """Orders of the coordinator."""
-        known = self._orders
-        if known is None or (order.generation, order.version) >= (
-            known.generation,
-            known.version,
-        ):
+        if self._orders is None or _age(order) >= _age(self._orders):
             self._is_hearsay = False
             self._take(context, order)
-
-    def _is_newer(self, message: Switching) -> bool:
-        known = self._orders
-        return known is None or (message.generation, message.version) > (
-            known.generation,
-            known.version,
-        )
 
     def _take(self, context: Context, orders: SetGoal) -> None:
         self._orders = orders
@@ -242,6 +227,11 @@ class Generations(Module):
         if told is None or reached is None or told.generation != reached.generation:
             return False
         return reached.stage == told.stage and reached.version >= told.version
+
+
+def _age(orders: SetGoal | Switching) -> tuple[int, int]:
+    """By which of two orders the later one is known."""
+    return orders.generation, orders.version
 
 
 def _gossip(orders: SetGoal) -> Switching:

@@ -10,6 +10,7 @@ deadline, and tables have a size.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -99,7 +100,7 @@ class Spread:
     downstream: list[Link] = field(default_factory=list)
 
 
-class Placing(Module):
+class Placing(Module, ABC):
     """The base of the modules "pop" and "grape". `address` is where this broker listens."""
 
     watches_marked = True
@@ -130,13 +131,13 @@ class Placing(Module):
         """The last decision about a publisher of this broker."""
         return self._decisions.get(advertisement)
 
+    @abstractmethod
     def progress(self, advertisement: int) -> Progress:
         """How far the next decision about a publisher of this broker is."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decide_now(self, context: Context, advertisement: int, now: int) -> bool:
         """Decide from what is there, and move nobody; False if nothing is there."""
-        raise NotImplementedError
 
     def forget(self, advertisement: int) -> None:
         """Whatever is known of an advertisement holds no more."""

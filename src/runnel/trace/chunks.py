@@ -14,19 +14,15 @@ from numpy.typing import NDArray
 from runnel.trace.audience import Numbers, Subscribers
 
 
-class Chunk(Struct, gc=False):
+class Recorded(Struct, gc=False):
     """What was recorded in one go: how many rows, the bytes that they take, and the latest time among them."""
 
     time_ns: int
     rows: int
     size: int
 
-    def tables(self) -> Iterator[tuple[str, int]]:
-        """The tables that it has rows of, and how many."""
-        raise NotImplementedError
 
-
-class Row(Chunk):
+class Row(Recorded):
     """One row of a small table; `values` are its columns after time and broker."""
 
     broker: str
@@ -38,7 +34,7 @@ class Row(Chunk):
         yield self.table, 1
 
 
-class Sealed(Chunk):
+class Sealed(Recorded):
     """A stretch of a tape, all in one hour.
 
     `records` are its publications (tape.py), `frames` are of those among them that clients published, and `places` are
@@ -59,3 +55,7 @@ class Sealed(Chunk):
             yield "publications", self.publications
         if self.deliveries:
             yield "deliveries", self.deliveries
+
+
+Chunk = Row | Sealed
+"""Either; `tables` names the tables that it has rows of, and how many."""

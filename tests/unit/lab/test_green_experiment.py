@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +27,7 @@ from runnel.lab.laid import laid_out
 from runnel.lab.run import run_scenario
 from runnel.language import Filter
 from runnel.workload.shape import Publisher
+from twice import run_twice
 
 PROGRAM = """
 import sys
@@ -69,23 +66,7 @@ TINY = Net(8, 4, 10, days=35, capacity=0.1)
 
 
 def test_all_rows_are_there_and_the_same_whatever_the_hash_seed(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    runs = {}
-    for name in ("1", "2"):
-        (tmp_path / name).mkdir()
-        runs[name] = subprocess.Popen(
-            [sys.executable, str(program), str(tmp_path / name)],
-            env=os.environ | {"PYTHONHASHSEED": name},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    for run in runs.values():
-        told, _ = run.communicate(timeout=600)
-        assert run.returncode == 0, told
-    one, two = tmp_path / "1", tmp_path / "2"
-    rows = {row["claim"]: row for row in json.loads((one / "results.json").read_text())["claims"]}
+    one, rows = run_twice(PROGRAM, tmp_path)
     assert len(rows) == 92
     assert [claim for claim in SURE if not rows[claim]["holds"]] == []
     # Of brokers and of overload: the head-room was chosen knowing them; and the capacity.
@@ -93,10 +74,6 @@ def test_all_rows_are_there_and_the_same_whatever_the_hash_seed(tmp_path: Path) 
     assert rows["deliveries lost"]["note"].endswith(" runs")
     assert "CRAM-XOR against CRAM-IOU" in (one / "timings.txt").read_text()
     assert not list(one.glob("green/runs/*/trace"))  # there are many, and large
-    same = [path.name for path in one.iterdir() if path.name not in ("timings.txt", "green")]
-    assert {Path(name).suffix for name in same} == {".json", ".csv", ".svg", ".png"}
-    for name in same:
-        assert (one / name).read_bytes() == (two / name).read_bytes(), name
 
 
 def test_every_case_has_a_name_of_its_own() -> None:

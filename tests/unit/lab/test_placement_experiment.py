@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +12,7 @@ from runnel.lab.experiments import placement
 from runnel.lab.experiments.placement_cases import CLUSTER, WIDE, Case, Pace, measure
 from runnel.lab.experiments.placement_sweeps import Sweeps, delay, utilisation
 from runnel.lab.scenario import make_scenario
+from twice import run_twice
 
 PROGRAM = """
 import sys
@@ -53,23 +50,7 @@ SURE = (
 
 
 def test_all_rows_are_there_and_the_same_whatever_the_hash_seed(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    runs = {}
-    for name in ("1", "2"):
-        (tmp_path / name).mkdir()
-        runs[name] = subprocess.Popen(
-            [sys.executable, str(program), str(tmp_path / name)],
-            env=os.environ | {"PYTHONHASHSEED": name},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    for run in runs.values():
-        told, _ = run.communicate(timeout=600)
-        assert run.returncode == 0, told
-    one, two = tmp_path / "1", tmp_path / "2"
-    rows = {row["claim"]: row for row in json.loads((one / "results.json").read_text())["claims"]}
+    one, rows = run_twice(PROGRAM, tmp_path)
     assert len(rows) == 52
     assert [claim for claim in SURE if not rows[claim]["holds"]] == []
     assert [claim for claim, row in rows.items() if row["calibrated"]] == [
@@ -77,10 +58,6 @@ def test_all_rows_are_there_and_the_same_whatever_the_hash_seed(tmp_path: Path) 
     ]
     assert "in 36 runs with" in rows["deliveries lost"]["note"]
     assert float((one / "timings.txt").read_text()) > 0
-    same = [path.name for path in one.iterdir() if path.name not in ("timings.txt", "placement")]
-    assert {Path(name).suffix for name in same} == {".json", ".csv", ".svg", ".png"}
-    for name in same:
-        assert (one / name).read_bytes() == (two / name).read_bytes(), name
 
 
 def test_a_pace_changes_rates_and_windows_together() -> None:
