@@ -238,6 +238,7 @@ class Subscription:
         self._subscription = subscription
         self._thread = thread
         self._fetched: deque[Event] = deque()
+        self._fetching = asyncio.Lock()  # whoever waits for it finds what the one before has fetched
 
     @property
     def selection(self) -> Selection:
@@ -290,13 +291,18 @@ class Subscription:
     # What is fetched is put where readers look, on the loop's thread: whatever interrupts the wait, it is there.
 
     async def _fetch(self) -> None:
-        await self._subscription.wait()
-        self._subscription.take_all(self._fetched, BATCH)
+        async with self._fetching:
+            if not self._fetched:
+                await self._subscription.wait()
+                self._subscription.take_all(self._fetched, BATCH)
 
     async def _fetch_one(self, timeout: float | None) -> None:
-        event = await self._subscription.get(timeout)
-        self._fetched.append(event)
-        self._subscription.take_all(self._fetched, BATCH)
+        if timeout == 0 and self._fetching.locked():
+            raise TimeoutError("no event within 0 s")  # another reader waits: there is none
+        async with asyncio.timeout(timeout or None), self._fetching:
+            if not self._fetched:
+                self._fetched.append(await self._subscription.get(timeout))
+                self._subscription.take_all(self._fetched, BATCH)
 
     def ready(self, timeout: float | None = None) -> None:
         """Return when the routes are complete: what is published from now on, anywhere, arrives here."""

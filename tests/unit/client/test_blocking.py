@@ -102,6 +102,20 @@ def test_several_threads_may_read_and_publish():
         assert sorted(seen) == list(range(300))
 
 
+def test_what_one_thread_fetched_wakes_the_others_that_wait():
+    with network() as net, net.connect_blocking() as client:
+        subscription = client.subscribe("a >= 0")
+        publisher = client.advertise("a >= 0")
+        with ThreadPoolExecutor(3) as threads:
+            for first in range(0, 60, 3):
+                reading = [threads.submit(take, subscription, 1) for _ in range(3)]
+                publisher.publish_all([{"a": first + n} for n in range(3)])
+                seen = [a for done in reading for a in done.result(PATIENCE_S)]
+                assert sorted(seen) == [first, first + 1, first + 2]
+        with pytest.raises(TimeoutError):
+            subscription.get(0)
+
+
 def test_credit_without_waiting():
     with (
         network(limits={"credit_max": 2, "credit_min": 1}) as net,
