@@ -18,8 +18,8 @@ $(STAMP): $(SOURCES)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Runnel needs Python 3.11 or newer: make PYTHON=python3.11 setup (after make clean)"; exit 1; }
-	@echo "installing into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo "installing into $(VENV); the largest part is Spark, some 460 MB ..."
+	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 setup: $(STAMP) ## build .venv in this checkout and say which engine is in use

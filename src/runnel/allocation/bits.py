@@ -85,3 +85,13 @@ def common(matrix: Words, row: Words) -> Counts:
     [2, 2]
     """
     return popcounts(matrix & row)
+
+
+def common_columns(columns: Words, row: Words) -> npt.NDArray[np.uint16] | npt.NDArray[np.uint32]:
+    """The same as `common` for a matrix with a column per vector, which takes a third of the time.
+
+    >>> common_columns(packed([0b011, 0b110], 3).T, packed([0b111], 3)[0]).tolist()
+    [2, 2]
+    """
+    total = np.uint16 if len(row) * WORD < 1 << 16 else np.uint32
+    return np.asarray(_count(columns & row[:, None]).sum(axis=0, dtype=total))

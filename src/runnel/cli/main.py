@@ -17,7 +17,8 @@ from runnel.version import __version__
 INTERRUPTED = 130
 _COMMANDS = (
     *("broker", "up", "down", "status"),
-    *("pub", "sub", "advertise", "explain", "placement", "move-publisher", "plan", "apply"),
+    *("pub", "sub", "advertise", "explain"),
+    *("placement", "move-publisher", "plan", "apply", "pipeline"),
     *("demo", "simulate", "match", "stocks", "trace", "reproduce", "completion"),
 )
 

@@ -1,0 +1,251 @@
+"""Benchmark of the pipeline: rows of traces and vectors per second, on a warm session of Spark on this machine.
+
+    bits        a day's deliveries → the words of every (subscription, publisher), nothing written: the inner loop
+    vectors     the whole way: streams, words and vectors of a day, from Parquet to Parquet
+    closeness   the nearest partner of every vector, IOU ≥ 300; cardinalities uniform from 1 to 480 of 1,280 bits, so
+                that 7.5% of all pairs survive the bound that sizes give
+
+Figures are of the wall clock: the median of the repeats after a first run that is not counted. `peak_memory_bytes` is
+the sum of the peaks of this process and all that it started: Spark's own, and its Pythons.
+
+    make bench-pipeline                            everything (several minutes, some gigabytes of temporary files)
+    make bench-pipeline ARGS='--only closeness'    one job
+    make bench-pipeline ARGS='--quick'             small, held to nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
+from runnel.allocation.profiles import BITS
+from runnel.pipeline.closeness import closeness
+from runnel.pipeline.profiles import incarnations, publishers, vectors
+from runnel.pipeline.session import make_session
+from runnel.pipeline.streams import PARTIALS, STREAMS, partials, streams
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = ("job", "rows", "groups", "bits", "seconds", "spread", "runs", "rows_per_s")
+SHOWN = (*COLUMNS, "peak_memory_bytes", "asked", "")
+HOUR_NS = 3_600_000_000_000
+MINIMUM = 300.0
+ONES_MAX = 480
+OWNED = (
+    "advertisement bigint, client string, publisher string, broker string, present boolean, "
+    "since_ns bigint"
+)
+
+
+class Size(NamedTuple):
+    """How much of it."""
+
+    rows: int
+    groups: int
+    publishers: int
+
+
+BITS_SIZE, VECTORS_SIZE = Size(10_000_000, 20_000, 200), Size(100_000_000, 100_000, 1_000)
+QUICK_SIZE = Size(200_000, 1_000, 10)
+NEAREST, NEAREST_QUICK = 100_000, 2_000
+
+
+# -- traces ---------------------------------------------------------------------------------------------
+
+
+def write_trace(spark: SparkSession, size: Size, out: Path) -> tuple[DataFrame, DataFrame]:
+    """Publications and deliveries of a day: every subscription has one publisher, and gets some of its last 1,280."""
+    number = F.col("id")
+    subscription = number % size.groups
+    advertisement = subscription % size.publishers + 1
+    # Multiplied by an odd number and cut to its upper bits: a place that looks drawn by lot.
+    mixed = F.shiftright(F.xxhash64("id"), 11).bitwiseAND((1 << 52) - 1)
+    spark.range(size.rows, numPartitions=16).select(
+        (number % HOUR_NS).alias("time_ns"),
+        F.concat(F.lit("B"), subscription % 50).alias("broker"),
+        F.concat(F.lit("client-"), subscription).alias("client"),
+        subscription.alias("subscription"),
+        advertisement.alias("advertisement"),
+        (mixed % BITS + 1).alias("counter"),
+        (number % HOUR_NS).alias("published_ns"),
+        F.lit(2).cast("long").alias("hops"),
+    ).write.parquet(str(out / "deliveries"))
+    spark.range(size.publishers * BITS).select(
+        number.alias("time_ns"),
+        F.lit("B0").alias("broker"),
+        (number % size.publishers + 1).alias("advertisement"),
+        (F.floor(number / size.publishers) + 1).alias("counter"),
+        F.concat(F.lit("P"), number % size.publishers).alias("publisher"),
+        number.alias("published_ns"),
+        F.lit(244).cast("long").alias("size_bytes"),
+    ).write.parquet(str(out / "publications"))
+    found = (spark.read.parquet(str(out / name)) for name in ("publications", "deliveries"))
+    return next(found), next(found)
+
+
+def bits_once(size: Size, published: DataFrame, delivered: DataFrame) -> Callable[[], int]:
+    """The inner loop."""
+    of_day = streams(0, published, delivered).localCheckpoint()
+
+    def once() -> int:
+        partials(0, delivered, of_day, BITS).write.format("noop").mode("overwrite").save()
+        return size.rows
+
+    return once
+
+
+def vectors_once(
+    spark: SparkSession, size: Size, published: DataFrame, delivered: DataFrame, out: Path
+) -> Callable[[], int]:
+    """All that the job `profiles` does with a day."""
+
+    def once() -> int:
+        def kept(frame: DataFrame, name: str) -> str:
+            frame.write.mode("overwrite").parquet(str(out / name))
+            return str(out / name)
+
+        of_day = spark.read.schema(STREAMS).parquet(
+            kept(streams(0, published, delivered), "streams")
+        )
+        words = spark.read.schema(PARTIALS).parquet(
+            kept(partials(0, delivered, of_day, BITS), "partials")
+        )
+        nobody = spark.createDataFrame([], OWNED)
+        known = spark.read.parquet(kept(incarnations(of_day, nobody, 0), "incarnations"))
+        told = spark.read.parquet(kept(publishers(known, BITS, 0, HOUR_NS), "publishers"))
+        made = spark.read.parquet(kept(vectors(words, known, told, BITS), "vectors"))
+        if made.count() != size.groups:
+            raise SystemExit(f"{made.count():,} vectors came out, not {size.groups:,}")
+        return size.rows
+
+    return once
+
+
+# -- vectors --------------------------------------------------------------------------------------------
+
+
+def draw_vectors(spark: SparkSession, count: int, out: Path) -> DataFrame:
+    """Groups of one publisher, drawn by lot."""
+    chance = np.random.default_rng(1)
+    pieces = []
+    for start in range(0, count, 10_000):
+        ones = chance.integers(1, ONES_MAX + 1, min(10_000, count - start))
+        lots = chance.integers(0, 1 << 16, (len(ones), BITS), dtype=np.uint16)
+        lots[:, 0] = 0  # nobody has got nothing
+        marks = np.packbits(lots < ((ones << 16) // BITS)[:, None], axis=1, bitorder="little")
+        pieces.append(marks.view(np.int64))
+    words = np.concatenate(pieces)
+    flat = pa.ListArray.from_arrays(
+        pa.array(np.arange(0, words.size + 1, words.shape[1], dtype=np.int32)), words.reshape(-1)
+    )
+    table = pa.table({"gif": np.arange(count), "words": flat})
+    one = F.struct(F.lit(0).alias("publisher"), F.col("words"))
+    spark.createDataFrame(table).select("gif", F.array(one).alias("profile")).write.parquet(
+        str(out / "gifs")
+    )
+    return spark.read.parquet(str(out / "gifs"))
+
+
+def closeness_once(groups: DataFrame, count: int) -> Callable[[], int]:
+    """Every vector's nearest."""
+
+    def once() -> int:
+        closeness(groups, "IOU", MINIMUM).write.format("noop").mode("overwrite").save()
+        return count
+
+    return once
+
+
+# -- measuring ------------------------------------------------------------------------------------------
+
+
+def timed(once: Callable[[], int], repeats: int) -> Row:
+    """Seconds and rows per second, warm."""
+    once()
+    seconds, rows = [], 0
+    for _ in range(repeats):
+        start = time.perf_counter()
+        rows = once()
+        seconds.append(time.perf_counter() - start)
+    middle = statistics.median(seconds)
+    return {
+        "rows": rows,
+        "seconds": round(middle, 2),
+        "spread": round((max(seconds) - min(seconds)) / middle, 3),
+        "runs": repeats,
+        "rows_per_s": round(rows / middle),
+        "peak_memory_bytes": peak_bytes(),
+    }
+
+
+def peak_bytes() -> int:
+    """The peaks of this process and of all that came from it, added up."""
+    parents, peaks = {}, {}
+    for path in Path("/proc").glob("[0-9]*/status"):
+        try:
+            told = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+        except OSError:  # it has just ended
+            continue
+        parents[int(told["Pid"])] = int(told["PPid"])
+        peaks[int(told["Pid"])] = int(told.get("VmHWM", "0 kB").split()[0]) * 1024
+    mine = {int(Path("/proc/self").resolve().name)}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in mine} - mine
+        if not more:
+            return sum(peaks[pid] for pid in mine if pid in peaks)
+        mine |= more
+
+
+def measure(job: str, spark: SparkSession, quick: bool, repeats: int, out: Path) -> Row:
+    """One job."""
+    if job == "closeness":
+        count = NEAREST_QUICK if quick else NEAREST
+        once = closeness_once(draw_vectors(spark, count, out), count)
+        row = {"job": job, "groups": count, "bits": BITS, **timed(once, repeats)}
+        return judged(row, [] if quick else [Target("seconds", 15, at_most=True)])
+    size = QUICK_SIZE if quick else BITS_SIZE if job == "bits" else VECTORS_SIZE
+    published, delivered = write_trace(spark, size, out)
+    if job == "bits":
+        once, target = bits_once(size, published, delivered), Target("rows_per_s", 5_000_000)
+    else:
+        once = vectors_once(spark, size, published, delivered, out)
+        target = Target("seconds", 60, at_most=True)
+    row = {"job": job, "groups": size.groups, "bits": BITS, **timed(once, repeats)}
+    return judged(row, [] if quick else [target])
+
+
+JOBS = ("bits", "vectors", "closeness")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Benchmark of the pipeline on Spark.")
+    parser.add_argument("--only", choices=JOBS, help="this job alone")
+    parser.add_argument("--quick", action="store_true", help="small, held to nothing")
+    parser.add_argument("--master", default="local[*]")
+    parser.add_argument("--memory", default="4g")
+    parser.add_argument("--repeats", type=int, default=5)
+    told = parser.parse_args()
+    about = machine()
+    spark = make_session(told.master, memory=told.memory, name="bench", ui=False)
+    rows = []
+    for job in [told.only] if told.only else JOBS:
+        with TemporaryDirectory(prefix="runnel-bench-") as out:
+            rows.append(measure(job, spark, told.quick, told.repeats, Path(out)))
+    spark.stop()
+    print_table("pipeline", SHOWN, with_verdicts(rows))
+    finish("pipeline", rows, about)
+
+
+if __name__ == "__main__":
+    main()

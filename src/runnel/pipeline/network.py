@@ -1,0 +1,110 @@
+"""What the planner is told, from what the job `profiles` has written: an allocation.Network, one item for each client.
+
+As allocation/picture.py makes it from what brokers answer: a client's subscriptions move together, and it takes in the
+OR of what they got. Publishers and subscriptions that have left by the end of the trace do not count, which is told.
+
+This collects everything on the driver: it is for networks that one process plans. Names are sorted, so that the same
+traces give the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from runnel.allocation.load import Capacity, Delay, scaling_for
+from runnel.allocation.network import Network
+from runnel.allocation.profiles import Profile, PublisherProfile, union
+from runnel.errors import InputError
+from runnel.pipeline.tables import Reading
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Row = dict[str, Any]
+
+
+def to_network(
+    tables: dict[str, DataFrame],
+    length: int,
+    reading: Reading,
+    brokers: Sequence[Capacity] | None = None,
+) -> Network:
+    """A network from the tables publishers, subscriptions, vectors, brokers and links.
+
+    `brokers` say what there is, if they are given; otherwise those that were traced are, with what they were
+    measured to be able to do.
+    """
+    publishers = _sorted(tables["publishers"], "name", reading, "publishers had left by the end")
+    subscriptions = _sorted(
+        tables["subscriptions"], "subscription", reading, "subscriptions were withdrawn by the end"
+    )
+    places = {row["number"]: place for place, row in enumerate(publishers)}
+    profiles = _profiles(tables["vectors"], places)
+    by_client: dict[str, list[Profile]] = {}
+    homes: dict[str, str] = {}
+    for row in subscriptions:
+        by_client.setdefault(row["client"], []).append(profiles.get(row["subscription"], {}))
+        homes[row["client"]] = row["broker"]
+    clients = sorted(by_client)
+    capacities = _capacities(tables["brokers"], reading) if brokers is None else tuple(brokers)
+    if not capacities:
+        raise InputError("the trace names no broker: say which there are")
+    known = {one.name for one in capacities}
+    pairs = sorted((row["one"], row["other"]) for row in tables["links"].toArrow().to_pylist())
+    return Network(
+        capacities,
+        tuple(
+            PublisherProfile(row["name"], row["rate"], row["bandwidth"], row["last"])
+            for row in publishers
+        ),
+        tuple(clients),
+        tuple(union(by_client[client]) for client in clients),
+        tuple(row["span"] for row in publishers),
+        tuple(pair for pair in pairs if known.issuperset(pair)),
+        tuple(_home(row["broker"], known) for row in publishers),
+        tuple(_home(homes[client], known) for client in clients),
+        scaling_for(length),
+        tuple(len(by_client[client]) for client in clients),
+    )
+
+
+def _sorted(frame: DataFrame, key: str, reading: Reading, gone: str) -> list[Row]:
+    rows: list[Row] = sorted(frame.toArrow().to_pylist(), key=lambda row: row[key])
+    there = [row for row in rows if row["present"]]
+    reading.count(f"{gone}, and are not planned for", len(rows) - len(there))
+    return there
+
+
+def _profiles(vectors: DataFrame, places: dict[int, int]) -> dict[int, Profile]:
+    """The profiles of subscriptions, of the publishers that have a place."""
+    found: dict[int, Profile] = {}
+    for batch in vectors.select("subscription", "publisher", "words").toArrow().to_batches():
+        width = len(batch["words"][0]) if batch.num_rows else 0
+        data = batch["words"].flatten().to_numpy(zero_copy_only=False).astype("<i8").tobytes()
+        for at, (subscription, publisher) in enumerate(
+            zip(batch["subscription"].to_pylist(), batch["publisher"].to_pylist(), strict=True)
+        ):
+            if publisher in places:
+                bits = int.from_bytes(data[at * width * 8 : (at + 1) * width * 8], "little")
+                found.setdefault(subscription, {})[places[publisher]] = bits
+    # In the order of publishers, whatever the order of rows.
+    return {key: dict(sorted(profile.items())) for key, profile in found.items()}
+
+
+def _capacities(brokers: DataFrame, reading: Reading) -> tuple[Capacity, ...]:
+    rows = sorted(brokers.toArrow().to_pylist(), key=lambda row: str(row["broker"]))
+    unlimited = sum(row["output_bytes_per_s"] is None for row in rows)
+    reading.count("brokers have no measured output, and count as unlimited", unlimited)
+    return tuple(
+        Capacity(
+            row["broker"],
+            row["output_bytes_per_s"],
+            Delay(row["base_ns"] or 0, row["each_ns"] or 0),
+        )
+        for row in rows
+    )
+
+
+def _home(broker: str | None, known: set[str]) -> str | None:
+    return broker if broker in known else None

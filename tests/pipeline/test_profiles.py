@@ -1,0 +1,228 @@
+"""Profiles from Spark are those of allocation/profiles.py: for a simulated network, and for days drawn by lot."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from runnel.allocation.load import Delay
+from runnel.allocation.profiles import (
+    Profile,
+    PublisherProfile,
+    SubscriptionProfile,
+    synchronised,
+    union,
+)
+from runnel.lab.run import Run
+from runnel.pipeline.clients import owned, standing
+from runnel.pipeline.jobs import Job
+from runnel.pipeline.profiles import incarnations, publishers, vectors
+from runnel.pipeline.streams import partials, streams
+from runnel.pipeline.tables import DAY_NS, spark_schema
+from runnel.trace.reader import open_trace
+from sparked import LENGTH, SCENARIO, SECOND, Known, profiles_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SMALL = 70  # not a whole number of words
+
+
+def test_vectors_are_those_of_the_planner(done: Job, run: Run) -> None:
+    known = Known(open_trace(run.trace))
+    expected = {id: profile for id, profile in known.by_subscription().items() if profile}
+    assert len(expected) > 20 and max(known.windows.spans) == LENGTH
+    assert profiles_of(done.frame("vectors")) == expected
+
+
+def test_the_network_is_what_the_planner_would_be_told(done: Job, run: Run) -> None:
+    known, network = Known(open_trace(run.trace)), done.network()
+    assert network.publishers == tuple(known.publishers)
+    assert network.spans == known.windows.spans
+    by_client: dict[str, list[Profile]] = {}
+    for id, profile in known.by_subscription().items():
+        by_client.setdefault(known.owners[id], []).append(profile)
+    assert network.subscriptions == tuple(sorted(by_client))
+    assert network.profiles == tuple(union(by_client[name]) for name in sorted(by_client))
+    assert network.counts == tuple(len(by_client[name]) for name in sorted(by_client))
+    assert network.subscription_homes == tuple(known.homes[name] for name in sorted(by_client))
+    assert len(network.links) == 6 and network.layout() is not None
+
+
+def test_brokers_are_measured_as_they_are(done: Job) -> None:
+    """What the simulator was told: delays are exact, but for rounding; the output as far as intervals tell."""
+    means = SCENARIO["resources"]
+    assert len(done.network().brokers) == 7
+    for one in done.network().brokers:
+        assert one.output == pytest.approx(means["output_bytes_per_s"], rel=0.05)
+        assert one.delay.limits and isinstance(one.delay, Delay)
+
+
+# -- days, incarnations, clients ------------------------------------------------------------------------
+
+
+class Drawn:
+    """Deliveries of some days, drawn by lot; and what must come of them, by the plainest means."""
+
+    def __init__(self, seed: int) -> None:
+        random = Random(seed)
+        self.published: list[dict[str, Any]] = []
+        self.delivered: list[dict[str, Any]] = []
+        self.made: list[dict[str, Any]] = []
+        self.ids: dict[
+            tuple[int, int], int
+        ] = {}  # (advertisement, counter) → number of its publisher's
+        self.lasts = {"c/P": 0, "c/Q": 0}
+        advertisement = 100
+        for name in sorted(self.lasts):
+            time_ns = random.randrange(DAY_NS)
+            for _ in range(random.randint(1, 3)):
+                advertisement -= 1  # later ones have lower ids: it is time that orders them
+                self._incarnation(random, name, advertisement, time_ns)
+                time_ns += random.randrange(2 * DAY_NS // 3)
+                self._end(advertisement, time_ns)
+                time_ns += random.randrange(1, DAY_NS // 3)
+            self.made.pop()  # the last one stands
+
+    def _row(self, table: str, **known: Any) -> dict[str, Any]:
+        blank = {f.name: b"" if "Binary" in str(f) else "" for f in spark_schema(table)}
+        blank |= {f.name: 0 for f in spark_schema(table) if "Long" in str(f)}
+        return blank | known
+
+    def _incarnation(self, random: Random, name: str, id: int, time_ns: int) -> None:
+        self._advertise(id, name, "made", time_ns)
+        for counter in range(1, random.choice((1, 40, 200))):
+            time_ns += random.randrange(1, DAY_NS // 400)
+            about = {"time_ns": time_ns, "advertisement": id, "counter": counter}
+            entered = self._row("publications", **about, publisher=name[2:], size_bytes=10)
+            self.published += [entered] * random.choice((1, 1, 1, 2))
+            self.lasts[name] += 1
+            self.ids[id, counter] = self.lasts[name]
+            for subscription in range(1, 5):
+                if random.random() < subscription / 6 and self.lasts[name] > 20:
+                    got = self._row("deliveries", **about, subscription=subscription)
+                    self.delivered += [got] * random.choice((1, 1, 2))
+
+    def _advertise(self, id: int, name: str, event: str, time_ns: int) -> None:
+        about = {"time_ns": time_ns, "advertisement": id, "event": event}
+        self.made.append(
+            self._row("advertisements", **about, client="c", publisher=name[2:], broker="B")
+        )
+
+    def _end(self, id: int, time_ns: int) -> None:
+        name = f"c/{self.made[-1]['publisher']}"
+        last = max([time_ns, *(r["time_ns"] for r in self.published if r["advertisement"] == id)])
+        self._advertise(id, name, "withdrawn", last + 1)
+
+    def expected(self) -> tuple[tuple[int, ...], dict[int, Profile]]:
+        found = {number: SubscriptionProfile(str(number)) for number in range(1, 5)}
+        names = {row["advertisement"]: f"c/{row['publisher']}" for row in self.made}
+        rows = sorted(
+            self.delivered, key=lambda row: self.ids[row["advertisement"], row["counter"]]
+        )
+        for row in rows:
+            id = self.ids[row["advertisement"], row["counter"]]
+            found[row["subscription"]].record(names[row["advertisement"]], id, SMALL)
+        told = [PublisherProfile(name, 1, 1, last) for name, last in sorted(self.lasts.items())]
+        windows = synchronised(told, list(found.values()), SMALL)
+        profiles = {n: p for n, p in zip(found, windows.profiles, strict=True) if p}
+        return windows.spans, profiles
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_days_and_incarnations_add_up(spark: SparkSession, seed: int) -> None:
+    drawn = Drawn(seed)
+
+    def frame(table: str, rows: list[dict[str, Any]]) -> DataFrame:
+        return spark.createDataFrame(rows, spark_schema(table))
+
+    published, delivered = (
+        frame("publications", drawn.published),
+        frame("deliveries", drawn.delivered),
+    )
+    days = sorted({row["time_ns"] // DAY_NS for row in drawn.published})
+    all_streams, all_partials = None, None
+    for day in days:
+        of_day = F.floor(F.col("time_ns") / DAY_NS) == day
+        stream = streams(day, published.where(of_day), delivered.where(of_day)).localCheckpoint()
+        partial = partials(day, delivered.where(of_day), stream, SMALL)
+        all_streams = stream if all_streams is None else all_streams.union(stream)
+        all_partials = partial if all_partials is None else all_partials.union(partial)
+    assert all_streams is not None and all_partials is not None
+    adverts = frame("advertisements", drawn.made)
+    stand = owned(standing(adverts, "advertisement", "publisher"), adverts.select("client"))
+    known = incarnations(all_streams, stand, days[-1] - 1).localCheckpoint()
+    told = publishers(known, SMALL, 0, days[-1] * DAY_NS).localCheckpoint()
+    rows = told.orderBy("number").collect()
+    spans, profiles = drawn.expected()
+    assert [row["name"] for row in rows] == ["c/P", "c/Q"] and all(row["present"] for row in rows)
+    assert [row["last"] for row in rows] == [drawn.lasts[row["name"]] for row in rows]
+    assert tuple(row["span"] for row in rows) == spans
+    assert profiles_of(vectors(all_partials, known, told, SMALL)) == profiles
+
+
+def test_rates_are_of_the_last_two_days(spark: SparkSession) -> None:
+    rows = [
+        {"day": day, "advertisement": 1, "publications": count, "bytes": 10 * count}
+        for day, count in ((3, 1_000_000), (8, 7_200), (9, 3_600))
+    ]
+    fixed = "delivered_first bigint, first bigint, last bigint, last_ns bigint, first_ns bigint"
+    schema = (
+        "day bigint, advertisement bigint, publications bigint, bytes bigint, "
+        f"publisher string, broker string, {fixed}"
+    )
+    known = [{**row, "publisher": "P", "broker": "B", "first": 1, "last": 9} for row in rows]
+    for row in known:
+        row |= {"delivered_first": 1, "last_ns": 5, "first_ns": 4}
+    stand = spark.createDataFrame(
+        [],
+        "advertisement bigint, client string, publisher string, broker string, present boolean, since_ns bigint",
+    )
+    found = incarnations(spark.createDataFrame(known, schema), stand, 8)
+    half_a_day = 9 * DAY_NS + DAY_NS // 2
+    row = publishers(found, SMALL, 8 * DAY_NS, half_a_day).first()
+    assert row is not None and row["rate"] == 10_800 / (1.5 * 86_400) and row["name"] == "P"
+    assert row["bandwidth"] == 108_000 / (1.5 * 86_400)
+
+
+def test_a_client_is_where_it_was_last_said_to_be(spark: SparkSession) -> None:
+    def told(time_ns: int, broker: str, event: str, id: int) -> dict[str, Any]:
+        return {
+            "time_ns": time_ns,
+            "broker": broker,
+            "event": event,
+            "subscription": id,
+            "client": "c",
+        }
+
+    rows = [
+        *(told(1, "A", "made", 1), told(5, "B", "made", 1), told(6, "A", "withdrawn", 1)),
+        *(told(1, "A", "made", 2), told(2, "A", "withdrawn", 2)),
+        *(told(1, "A", "made", 3), told(4, "A", "withdrawn", 3), told(6, "A", "made", 3)),
+    ]
+    frame = spark.createDataFrame(
+        rows, "time_ns bigint, broker string, event string, subscription bigint, client string"
+    )
+    found = {row["subscription"]: row for row in standing(frame, "subscription").collect()}
+    assert [(found[n]["broker"], found[n]["present"]) for n in (1, 2, 3)] == [
+        *(("B", True), ("A", False), ("A", True))
+    ]
+    assert SECOND > found[1]["since_ns"] == 1
+
+
+def test_a_publisher_that_lives_elsewhere_is_still_its_clients(spark: SparkSession) -> None:
+    names = [("alice/quotes#2", "quotes"), ("bob/quotes", "quotes"), ("alice", "quotes")]
+    rows = [
+        (number, client, publisher, "B", True, 0)
+        for number, (client, publisher) in enumerate(names)
+    ]
+    stand = spark.createDataFrame(
+        rows,
+        "advertisement bigint, client string, publisher string, broker string, present boolean, since_ns bigint",
+    )
+    found = owned(stand, spark.createDataFrame([("alice",)], "client string"))
+    by_id = {row["advertisement"]: row["client"] for row in found.collect()}
+    assert by_id == {0: "alice", 1: "bob/quotes", 2: "alice"}
