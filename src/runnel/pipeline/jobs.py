@@ -100,9 +100,9 @@ class Job:
     def _read_day(self, tables: Tables, day: int) -> None:
         published = tables.frame(self.spark, "publications", [day])
         delivered = tables.frame(self.spark, "deliveries", [day])
-        self._write(streams(day, published, delivered), f"days/streams/{day}")
+        self.write(streams(day, published, delivered), f"days/streams/{day}")
         of_day = self.spark.read.schema(STREAMS).parquet(str(self.out / f"days/streams/{day}"))
-        self._write(partials(day, delivered, of_day, self.length), f"days/partials/{day}")
+        self.write(partials(day, delivered, of_day, self.length), f"days/partials/{day}")
 
     def _known_days(self) -> Days:
         path = self.out / "days.json"
@@ -130,14 +130,14 @@ class Job:
         stand = owned(standing(told["advertisements"], "advertisement", "publisher"), clients)
         recent_from = tables.days[-1] - RECENT_DAYS + 1
         start_ns, end_ns = start_of(recent_from), self._end_ns(tables, all_streams)
-        self._write(incarnations(all_streams, stand, recent_from), "incarnations")
+        self.write(incarnations(all_streams, stand, recent_from), "incarnations")
         known = self.frame("incarnations")
-        self._write(publishers(known, self.length, start_ns, end_ns), "publishers")
-        self._write(vectors(all_partials, known, self.frame("publishers"), self.length), "vectors")
-        self._write(self._subscribers(tables, told["subscriptions"]), "subscriptions")
+        self.write(publishers(known, self.length, start_ns, end_ns), "publishers")
+        self.write(vectors(all_partials, known, self.frame("publishers"), self.length), "vectors")
+        self.write(self._subscribers(tables, told["subscriptions"]), "subscriptions")
         intervals, about = tables.frame(spark, "intervals"), tables.frame(spark, "brokers")
-        self._write(measured(about, intervals), "brokers")
-        self._write(links(tables.frame(spark, "links")), "links")
+        self.write(measured(about, intervals), "brokers")
+        self.write(links(tables.frame(spark, "links")), "links")
 
     def _end_ns(self, tables: Tables, all_streams: DataFrame) -> int:
         """When the trace ends: the last that any broker said."""
@@ -206,14 +206,14 @@ class Job:
     def gifs(self) -> dict[str, int]:
         """Group identical profiles; how many subscriptions and groups there are."""
         self.tell("grouping identical profiles")
-        self._write(groups(profiles(self.frame("vectors"))), "gifs")
-        self._write(members(self.frame("gifs")), "members")
+        self.write(groups(profiles(self.frame("vectors"))), "gifs")
+        self.write(members(self.frame("gifs")), "members")
         return {"subscriptions": self.frame("members").count(), "gifs": self.frame("gifs").count()}
 
     def closeness(self, metric: Metric, minimum: float = 0.0) -> dict[str, int]:
         """Find every group's nearest partner; how many have one, and how many vectors were looked at."""
         self.tell(f"finding nearest partners under {metric}")
-        self._write(closeness(self.frame("gifs"), metric, minimum), f"closeness/metric={metric}")
+        self.write(closeness(self.frame("gifs"), metric, minimum), f"closeness/metric={metric}")
         found = self.frame(f"closeness/metric={metric}")
         partners, computed = found.select(F.count("*"), F.sum("computed")).first() or (0, 0)
         return {"partners": int(partners), "computed": int(computed or 0)}
@@ -229,5 +229,6 @@ class Job:
         """What a job has written."""
         return self.spark.read.parquet(str(self.out / name))
 
-    def _write(self, frame: DataFrame, name: str) -> None:
+    def write(self, frame: DataFrame, name: str) -> None:
+        """Keep a table under a name, in place of what was there."""
         frame.write.mode("overwrite").parquet(str(self.out / name))
