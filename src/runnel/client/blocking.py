@@ -238,7 +238,8 @@ class Subscription:
         self._subscription = subscription
         self._thread = thread
         self._fetched: deque[Event] = deque()
-        self._fetching = asyncio.Lock()  # whoever waits for it finds what the one before has fetched
+        # Whoever waits for it finds what the one before has fetched.
+        self._fetching = asyncio.Lock()
 
     @property
     def selection(self) -> Selection:
