@@ -12,7 +12,8 @@ the other and tells how far it is (`Reached`). Every step waits for a fence:
     OLD → BOTH     everything is set up in the new generation, and its routes are there
     BOTH → AHEAD   routes to our publishers are there; publishing pauses until the old network is dry behind us
     AHEAD → BOTH   the same the other way round; our publishers get new ids in the old network
-    AHEAD → NEW    the old home's link has brought what there was; nobody publishes there any more
+    AHEAD → NEW    the old home's link has brought what there was, and none of it is held back; nobody publishes there
+                   any more
     BOTH → OLD     the same for the new home's
 
 Both generations deliver. Each publication is published in one of them, so none comes twice. Order: whoever publishes in
@@ -58,6 +59,7 @@ class Step(Enum):
     READYING = "readying"  # routes to our publishers, where they are to publish
     DRYING = "drying"  # nothing of ours is under way any more where they published
     LEAVING = "leaving"  # the link that is to be left has brought what there was
+    RELEASING = "releasing"  # what it brought is held back no more
 
 
 class Crossing(Publishing):
@@ -240,10 +242,11 @@ class Crossing(Publishing):
         assert self.home is not None and self.ahead is not None
         stays = self.ahead if left is self.home else self.home
         is_new, goal = stays is self.ahead, self._goal
+        self._step = None
         self._let_out(stays, left)
         self._leave(left)
         self.home, self.ahead = stays, None
-        self.stage, self._step, self.pausing = Stage.OLD, None, False
+        self.stage, self.pausing = Stage.OLD, False
         if goal is not None and (is_new or goal.generation == left.generation):
             self._goal = None
         self._ask_again(stays, left.asked_ready)
@@ -268,7 +271,8 @@ class Crossing(Publishing):
                 self._confirm(home, len(home.outstanding))
                 self._change_outlet()
             case Step.LEAVING:
-                self._end(home)
+                self._step = Step.RELEASING
+                self._release_due()
 
     def _home_is_lost(self, old: Home) -> None:
         """The home was given up for another: what a step waited for there does not come."""
@@ -291,6 +295,8 @@ class Crossing(Publishing):
         other = self.home if home is ahead else ahead
         if other is not None:
             self._let_out(other)
+            if self.ahead is None:
+                return
             if other.registered and other.generation == home.generation:
                 # The old generation is gone: whoever asked for it was taken in by the new one. Or the new one is not
                 # there again yet, and the old one took us in; then what we were told is to be told again.
@@ -366,6 +372,9 @@ class Crossing(Publishing):
             earlier = () if other is None else other.held_by
             if not any(held < id and is_of_one_source(held, id) for held in earlier):
                 self._release_one(one, id)
+        left = ahead if self.stage == Stage.BOTH else home
+        if self._step is Step.RELEASING and left is not None and not left.held_by:
+            self._end(left)
 
     def _release_one(self, home: Home, id: int) -> None:
         home.heard[id] = None

@@ -41,6 +41,30 @@ def test_what_comes_from_an_unknown_advertisement_is_held_until_the_other_home_i
     assert network.delivered("s") == [1, 2, 3, 4]
 
 
+def test_a_home_is_not_left_while_something_that_it_brought_is_held_back() -> None:
+    network = overtaken()
+    s = network.nodes["s"]
+    network.goal(BOTH)
+    network.goal(OLD, "A#2", "B#2")  # the old home is slow, and its word comes later
+    assert s.ahead is not None and network.delivered("s") == []
+    network.release("B#1", "s")
+    network.settle()
+    assert s.ahead is None and network.delivered("s") == [1, 2, 3, 4]
+
+
+def test_a_home_is_left_when_the_one_that_is_waited_for_is_lost() -> None:
+    network = overtaken()
+    s = network.nodes["s"]
+    network.goal(BOTH)
+    network.goal(OLD, "A#2", "B#2")
+    network.crash("B#1")
+    network.unreachable["B#1"] = network.unreachable["B#2"] = None
+    network.settle()
+    assert s.ahead is not None and network.delivered("s") == [], "it may come back"
+    network.advance(60 * SECOND)
+    assert s.ahead is None and network.delivered("s") == [3, 4]
+
+
 def test_what_comes_back_is_held_too_and_what_crosses_again() -> None:
     network = Crossed()
     p, id, s, _ = network.pair()
