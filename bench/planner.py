@@ -36,8 +36,9 @@ from typing import Any, NamedTuple
 
 from harness import REPEATS, Row, Target, finish, judged, machine, print_table, with_verdicts
 from runnel.allocation.bound import lower_bound
+from runnel.allocation.clustering import CramOptions
 from runnel.allocation.constraints import Constraints, task_of
-from runnel.allocation.cram import CramOptions, cram
+from runnel.allocation.cram import cram
 from runnel.allocation.exact import exact
 from runnel.allocation.exhaustive import Exhaustive
 from runnel.allocation.gifs import grouped

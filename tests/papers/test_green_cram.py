@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runnel.allocation.closeness import Metric, closeness
-from runnel.allocation.cram import CramOptions, cram
+from runnel.allocation.clustering import CramOptions
+from runnel.allocation.cram import cram
 from runnel.allocation.gifs import Gif, Relation, relation
 from runnel.allocation.load import Bin, Item, Traffic
 from runnel.allocation.packing import DoesNotFit, Scheme, bin_packing, fbf

@@ -15,8 +15,9 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from runnel.allocation.closeness import closeness
+from runnel.allocation.clustering import CramOptions
 from runnel.allocation.constraints import Constraints, Task, task_of
-from runnel.allocation.cram import CramOptions, cram
+from runnel.allocation.cram import cram
 from runnel.allocation.exhaustive import Exhaustive
 from runnel.allocation.gifs import Gif, grouped
 from runnel.allocation.layout import Layout, predicted

@@ -7,7 +7,7 @@ profiles.py      what publishers and subscriptions did lately            Phase 1
 load.py          how much work that is, and what brokers can take
 closeness.py     INTERSECT, XOR, IOS, IOU
 packing.py       FBF, BIN PACKING                                        Phase 2
-gifs.py, poset.py, exhaustive.py, cram.py    CRAM and its optimisations
+gifs.py, poset.py, exhaustive.py, clustering.py, cram.py, splitting.py    CRAM and its optimisations
 pairwise.py, baselines.py                    what green compares with
 layout.py        a network and the load of its brokers
 overlay.py       the tree, and the publishers in it                      Phase 3

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from runnel.allocation.profiles import Profile, size
+from runnel.allocation.profiles import Profile, Weights, size
 
 Metric = Literal["INTERSECT", "XOR", "IOS", "IOU"]
 XOR_MAX = 1e9
@@ -63,7 +63,7 @@ OF_MANY: dict[Metric, Callable[[Any, Any, Any], Any]] = {
 """The same for arrays."""
 
 
-def in_common(one: Profile, other: Profile) -> int:
+def in_common(one: Profile, other: Profile, weights: Weights | None = None) -> int:
     """|a ∩ b|."""
     if len(one) > len(other):
         one, other = other, one
@@ -71,7 +71,8 @@ def in_common(one: Profile, other: Profile) -> int:
     for publisher, bits in one.items():
         there = other.get(publisher)
         if there is not None:
-            found += (bits & there).bit_count()
+            both = (bits & there).bit_count()
+            found += both if weights is None else both * weights[publisher]
     return found
 
 

@@ -17,7 +17,7 @@ from itertools import accumulate
 
 from runnel.allocation.closeness import covers, in_common
 from runnel.allocation.load import Item
-from runnel.allocation.profiles import Profile, size
+from runnel.allocation.profiles import Profile, Weights, size
 
 
 class Relation(Enum):
@@ -48,10 +48,10 @@ class Gif:
 
     __slots__ = ("_units", "children", "mark", "number", "parents", "profile", "size")
 
-    def __init__(self, number: int, profile: Profile) -> None:
+    def __init__(self, number: int, profile: Profile, weights: Weights | None = None) -> None:
         self.number = number
         self.profile = profile
-        self.size = size(profile)
+        self.size = size(profile, weights)
         self._units: list[tuple[int, int]] = []  # (need, number of the unit), lightest first
         self.parents: dict[int, Gif] = {}
         self.children: dict[int, Gif] = {}
@@ -86,7 +86,9 @@ def key_of(profile: Profile) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(profile.items()))
 
 
-def grouped(items: Sequence[Item], grouping: bool = True) -> list[Gif]:
+def grouped(
+    items: Sequence[Item], grouping: bool = True, weights: Weights | None = None
+) -> list[Gif]:
     """The groups of these items, in the order of their first; those without traffic are in none.
 
     >>> groups = grouped([Item({0: 3}, 5, (0,)), Item({0: 1}, 2, (1,)), Item({0: 3}, 4, (2,)), Item({}, 0, (3,))])
@@ -97,7 +99,7 @@ def grouped(items: Sequence[Item], grouping: bool = True) -> list[Gif]:
     for number, one in enumerate(items):
         if one.profile:
             key = key_of(one.profile) if grouping else number
-            group = found.setdefault(key, Gif(len(found), one.profile))
+            group = found.setdefault(key, Gif(len(found), one.profile, weights))
             group.add(one.need, number)
     return list(found.values())
 

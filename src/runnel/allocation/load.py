@@ -139,6 +139,11 @@ class Traffic:
             self, "_bytes", [MICRO * one.bandwidth / max(1, span) for one, span in pairs]
         )
 
+    @property
+    def weights(self) -> list[int]:
+        """What a bit of each publisher is worth, in messages per second (millionths), at least 1."""
+        return [max(1, round(rate)) for rate in self._rates]
+
     def rate(self, profile: Profile) -> int:
         """Messages per second that a profile takes in, in millionths."""
         rates = self._rates

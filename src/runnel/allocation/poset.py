@@ -17,7 +17,7 @@ from typing import Protocol
 
 from runnel.allocation.closeness import OF_TWO, Metric, covers, in_common
 from runnel.allocation.gifs import Gif
-from runnel.allocation.profiles import Profile, size, union
+from runnel.allocation.profiles import Profile, Weights, size, union
 
 Allowed = Callable[[Gif, Gif], bool]
 """Whether two groups may be paired (they may not after their cluster failed the allocation test)."""
@@ -48,9 +48,10 @@ class Search(Protocol):
 class Poset:
     """Groups by inclusion of their bits."""
 
-    def __init__(self, metric: Metric) -> None:
+    def __init__(self, metric: Metric, weights: Weights | None = None) -> None:
         self.computations = 0
         self._metric = OF_TWO[metric]
+        self._weights = weights
         self._tops: dict[int, dict[int, Gif]] = {}  # publisher → groups without parents
         self._searches = 0
 
@@ -103,6 +104,7 @@ class Poset:
         """Breadth first from the top, not below where closeness falls."""
         self._searches += 1
         mark, metric, profile, own = self._searches, self._metric, gif.profile, gif.size
+        weights = self._weights
         best: Gif | None = None
         best_value = 0.0
         queue = deque((node, 0.0) for node in self._near(gif))
@@ -112,7 +114,7 @@ class Poset:
                 continue
             node.mark = mark
             if node is not gif:
-                both = in_common(profile, node.profile)
+                both = in_common(profile, node.profile, weights)
                 self.computations += 1
                 if not both:
                     continue
@@ -185,7 +187,12 @@ class Poset:
         ]
 
 
-def covered_set(covered: Iterable[Gif], need_of: Callable[[Gif], int], room: int) -> list[Gif]:
+def covered_set(
+    covered: Iterable[Gif],
+    need_of: Callable[[Gif], int],
+    room: int,
+    weights: Weights | None = None,
+) -> list[Gif]:
     """Optimisation 3's covered GIF set: greedy set cover by groups that need no more than `room` together.
 
     Each time the group with the most bits that are not in yet; the least need decides between equals. It ends when
@@ -199,7 +206,7 @@ def covered_set(covered: Iterable[Gif], need_of: Callable[[Gif], int], room: int
     chosen: list[Gif] = []
     have: Profile = {}
     while rest:
-        new = [one.size - in_common(one.profile, have) for one in rest]
+        new = [one.size - in_common(one.profile, have, weights) for one in rest]
         at = max(range(len(rest)), key=lambda n: (new[n], -need_of(rest[n]), -rest[n].number))
         room -= need_of(rest[at])
         if not new[at] or room < 0:
@@ -209,7 +216,12 @@ def covered_set(covered: Iterable[Gif], need_of: Callable[[Gif], int], room: int
     return chosen
 
 
-def closeness_with_set(metric: Metric, parent: Profile, chosen: Sequence[Gif]) -> float:
+def closeness_with_set(
+    metric: Metric, parent: Profile, chosen: Sequence[Gif], weights: Weights | None = None
+) -> float:
     """How close a covered GIF set, as one profile, is to the group that covers it."""
     have = union(one.profile for one in chosen)
-    return OF_TWO[metric](in_common(parent, have), size(parent), size(have)) if have else 0.0
+    if not have:
+        return 0.0
+    both = in_common(parent, have, weights)
+    return OF_TWO[metric](both, size(parent, weights), size(have, weights))

@@ -26,6 +26,9 @@ BITS = 1_280
 Profile = dict[int, int]
 """Publisher's number → bits of its window; only publishers with a bit set. Never changed once it is made."""
 
+Weights = Sequence[int]
+"""Publisher's number → what a bit of it counts for; where there are none, every bit is one."""
+
 Event = TypeVar("Event")
 
 
@@ -96,9 +99,15 @@ def union(profiles: Iterable[Profile]) -> Profile:
     return found
 
 
-def size(profile: Profile) -> int:
-    """How many bits are set: the paper's |S|."""
-    return sum(bits.bit_count() for bits in profile.values())
+def size(profile: Profile, weights: Weights | None = None) -> int:
+    """How many bits are set: the paper's |S|.
+
+    >>> size({0: 0b11, 1: 1}), size({0: 0b11, 1: 1}, [10, 1])
+    (3, 21)
+    """
+    if weights is None:
+        return sum(bits.bit_count() for bits in profile.values())
+    return sum(weights[publisher] * bits.bit_count() for publisher, bits in profile.items())
 
 
 @dataclass(frozen=True, slots=True)

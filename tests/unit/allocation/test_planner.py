@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from allocation_small import BROKERS, SPAN, small_network
-from runnel.allocation.cram import CramOptions
+from runnel.allocation.clustering import CramOptions
 from runnel.allocation.load import Capacity, Delay
 from runnel.allocation.network import from_profiles
 from runnel.allocation.packing import DoesNotFit

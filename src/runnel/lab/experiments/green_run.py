@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from runnel.allocation.closeness import Metric
+from runnel.allocation.clustering import CramOptions
 from runnel.allocation.constraints import Constraints, Task, task_of
-from runnel.allocation.cram import CramOptions, CramResult, cram
+from runnel.allocation.cram import CramResult, cram
 from runnel.allocation.layout import Layout, output_ratio, predicted
 from runnel.allocation.load import MICRO, Bin, Capacity, Item, Traffic, scaling_for
 from runnel.allocation.network import Network
