@@ -300,7 +300,7 @@ def cluster(items: Sequence[Item], one: Bin, traffic: Traffic, options: CramOpti
     >>> traffic = Traffic((PublisherProfile("P", 10.0, 10.0, 9),), (10,))
     >>> items = [Item({0: bits}, 5, (n,)) for n, bits in enumerate((0b1111, 0b110000, 0b1110, 0b110000))]
     >>> [found.members for found in cluster(items, Bin("A", 10), traffic, CramOptions())]
-    [(1, 3), (0, 2)]
+    [(0, 2), (1, 3)]
     """
     units = list(items)
     clustering = Clustering(units, OfItsOwn(one, units, traffic), traffic, options)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 
 from runnel.allocation.load import MICRO, UNLIMITED, Bin, Item, Traffic
 from runnel.allocation.profiles import Profile, union
@@ -100,6 +101,41 @@ def rooted(
     return dict(downstream(neighbours, root))
 
 
+class Rooted:
+    """An overlay seen from its root: who is above whom, and how deep."""
+
+    def __init__(self, parents: Mapping[str, str | None]) -> None:
+        self._parents = parents
+        self._depths: dict[str, int] = {}
+        for broker in parents:
+            way = [broker]
+            while way[-1] not in self._depths and (up := parents[way[-1]]) is not None:
+                way.append(up)
+            depth = self._depths.get(way[-1], 0)
+            for more, one in enumerate(reversed(way)):
+                self._depths[one] = depth + more
+
+    def spanned(self, brokers: Sequence[str]) -> dict[str, list[str]]:
+        """The least part of the tree with all of these in it: broker → its neighbours in that part.
+
+        >>> Rooted({"A": None, "B": "A", "C": "B", "D": "B", "E": "A"}).spanned(["C", "D"])
+        {'C': ['B'], 'D': ['B'], 'B': ['C', 'D']}
+        """
+        found: dict[str, list[str]] = {broker: [] for broker in brokers}
+        rising = [(-self._depths[broker], broker) for broker in found]
+        heapify(rising)
+        while len(rising) > 1:  # the deepest goes up, until they have met
+            _, broker = heappop(rising)
+            up = self._parents[broker]
+            assert up is not None  # only the root has none, and it is never the deepest of two
+            if up not in found:
+                found[up] = []
+                heappush(rising, (-self._depths[up], up))
+            found[broker].append(up)
+            found[up].append(broker)
+        return found
+
+
 @dataclass(slots=True)
 class Load:
     """What a broker has to do: messages in and bytes out per second (millionths), subscriptions to match."""
@@ -125,10 +161,12 @@ class Flows:
     """The loads of a layout, publisher by publisher, so that one can be moved and judged again."""
 
     def __init__(self, layout: Layout, items: Sequence[Item], traffic: Traffic) -> None:
-        self.neighbours = layout.neighbours()
+        layout.neighbours()  # an error if it is no tree
         self.traffic = traffic
         self.wanted: dict[str, Profile] = {}
         self.loads: dict[str, Load] = {}
+        self._tree = Rooted(layout.parents)
+        self._wanting: dict[int, list[str]] = {}  # publisher → the brokers that want anything of it
         children = dict.fromkeys(layout.parents, 0)
         for parent in layout.parents.values():
             if parent is not None:
@@ -136,6 +174,8 @@ class Flows:
         for broker in layout.parents:
             there = [items[number] for number in layout.subscriptions.get(broker, ())]
             self.wanted[broker] = union(one.profile for one in there)
+            for publisher in self.wanted[broker]:
+                self._wanting.setdefault(publisher, []).append(broker)
             count = sum(one.count for one in there) + children[broker]
             self.loads[broker] = Load(0, sum(one.need for one in there), count)
         self._now: dict[int, dict[str, Flow]] = {}
@@ -143,12 +183,13 @@ class Flows:
             self.move(publisher, self.flow(publisher, home))
 
     def flow(self, publisher: int, home: str) -> dict[str, Flow]:
-        """What a publisher at a broker would bring to every broker."""
+        """What a publisher at a broker would bring to every broker that it brings anything."""
         traffic = self.traffic
-        bits = {broker: wanted.get(publisher, 0) for broker, wanted in self.wanted.items()}
+        there = self.between(publisher, home)
+        bits = {broker: self.wanted[broker].get(publisher, 0) for broker in there}
         outputs: dict[str, int] = {}
         found: dict[str, Flow] = {}
-        for here, before in reversed(downstream(self.neighbours, home)):
+        for here, before in reversed(downstream(there, home)):
             beyond = bits[here]
             if before is None:
                 rate = round(traffic.publishers[publisher].rate * MICRO)
@@ -158,6 +199,10 @@ class Flows:
                 bits[before] |= beyond
                 outputs[before] = outputs.get(before, 0) + traffic.need({publisher: beyond})
         return found
+
+    def between(self, publisher: int, home: str) -> dict[str, list[str]]:
+        """The part of the overlay between a broker and all that want a publisher's: broker → neighbours in it."""
+        return self._tree.spanned([home, *self._wanting.get(publisher, ())])
 
     def move(self, publisher: int, flow: dict[str, Flow]) -> None:
         """The publisher is where this flow comes from."""

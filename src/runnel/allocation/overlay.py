@@ -25,10 +25,10 @@ Decisions, where the paper is silent:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from runnel.allocation.closeness import in_common
-from runnel.allocation.layout import Flow, Flows, Layout, overloaded, predicted
+from runnel.allocation.layout import Flow, Flows, Layout, predicted
 from runnel.allocation.load import Bin, Item, Traffic
 from runnel.allocation.packing import DoesNotFit, Scheme
 from runnel.allocation.profiles import union
@@ -107,14 +107,17 @@ class _Builder:
     allocate: Allocate
     options: OverlayOptions
     used: set[str] = field(default_factory=set)
+    _named: dict[str, Bin] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._named = {one.name: one for one in self.bins}
 
     def free(self) -> list[Bin]:
         return [one for one in self.bins if one.name not in self.used and one.base is None]
 
     def node(self, name: str, items: list[Item], below: list[Node]) -> Node:
         self.used.add(name)
-        found = next(one for one in self.bins if one.name == name)
-        return Node(found, self.traffic, items, below)
+        return Node(self._named[name], self.traffic, items, below)
 
     def next_layer(self, layer: list[Node]) -> list[Node]:
         """One broker or several above these."""
@@ -250,11 +253,11 @@ def place_publishers(
 
 
 def _candidates(flows: Flows, publisher: int, home: str) -> list[Candidate]:
-    """GRAPE's candidates, the best first."""
+    """GRAPE's candidates, the best first; brokers aside from where the publications go anyway are none."""
     reports = {
-        broker: Report(broker, tuple(flows.neighbours[broker]), bits, bits.bit_count())
-        for broker, wanted in flows.wanted.items()
-        for bits in (wanted.get(publisher, 0),)
+        broker: Report(broker, tuple(neighbours), bits, bits.bit_count())
+        for broker, neighbours in flows.between(publisher, home).items()
+        for bits in (flows.wanted[broker].get(publisher, 0),)
     }
     choice = choose(reports, home, "load", 100.0)
     # The order in which `choose` decides; there are no delays here.
@@ -297,12 +300,14 @@ def without_idle(
         # Nothing flows there, so that all it costs the new parent is to have more children.
         top = layout.parents[broker]
         host = top or max(below, key=lambda one: bins[one].room - loads[one].output)
+        more = replace(loads[host], subscriptions=loads[host].subscriptions + len(below) - 1)
+        if not more.fits(bins[host]):
+            continue
+        loads[host] = more
         parents = {
             b: host if up == broker else up for b, up in layout.parents.items() if b != broker
         }
         parents[host] = top and layout.parents[top]
         places = {b: found for b, found in layout.subscriptions.items() if b != broker}
-        fewer = Layout(parents, places, layout.publishers)
-        if not overloaded(predicted(fewer, items, traffic), bins):
-            layout = fewer
+        layout = Layout(parents, places, layout.publishers)
     return layout

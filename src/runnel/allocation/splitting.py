@@ -8,7 +8,8 @@ gap; the others are split over the largest gaps, heavy members first, so that wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
 
 from runnel.allocation.load import Bin, Item, Traffic, strongest_first
 from runnel.allocation.packing import Filling, Scheme
@@ -32,21 +33,20 @@ def split_packing(
     """
     single = {number: one for one in items for number in one.members}
     fillings = [Filling(one, traffic) for one in strongest_first(bins)[:brokers]]
-    late = []
-    for cluster in sorted(clusters, key=lambda one: -one.need):
-        tightest = sorted(fillings, key=lambda one: one.left)
-        if not any(filling.takes(cluster) for filling in tightest):
-            late.append(cluster)
+    gaps = Gaps(fillings)
+    late = [
+        cluster
+        for cluster in sorted(clusters, key=lambda one: -one.need)
+        if not any(gaps.put(place, cluster) for place in gaps.tightest(cluster.need))
+    ]
     for cluster in late:
-        filling = max(fillings, key=lambda one: one.left)
+        filling = next(gaps.widest(), -1)
         for number in sorted(cluster.members, key=lambda one: -single[one].need):
-            if not filling.takes(single[number]):
-                widest = sorted(fillings, key=lambda one: -one.left)
-                taken = (one for one in widest if one.takes(single[number]))
-                found = next(taken, None)
-                if found is None:
+            one = single[number]
+            if filling < 0 or not gaps.put(filling, one):
+                filling = next((place for place in gaps.widest() if gaps.put(place, one)), -1)
+                if filling < 0:
                     return None
-                filling = found
     used = [one for one in fillings if one.members or one.bin.base]
     idle = [one for one in bins if one.base and one not in [filling.bin for filling in fillings]]
     return Scheme(
@@ -54,3 +54,37 @@ def split_packing(
         sum(traffic.rate(one.profile) for one in used)
         + sum(traffic.rate(one.base.profile) for one in idle if one.base),
     )
+
+
+class Gaps:
+    """Brokers by the output that they have left."""
+
+    def __init__(self, fillings: Sequence[Filling]) -> None:
+        self._fillings = fillings
+        self._order = sorted((one.left, place) for place, one in enumerate(fillings))
+
+    def tightest(self, need: int) -> Iterator[int]:
+        """The places with room for it, the tightest first; between equals the stronger broker."""
+        order = self._order
+        for at in range(bisect_left(order, (need, -1)), len(order)):
+            yield order[at][1]
+
+    def widest(self) -> Iterator[int]:
+        """All places, the widest first; between equals the stronger broker."""
+        order = self._order
+        end = len(order)
+        while end:
+            start = bisect_left(order, (order[end - 1][0], -1))
+            for at in range(start, end):
+                yield order[at][1]
+            end = start
+
+    def put(self, place: int, item: Item) -> bool:
+        """Put an item there, if that broker takes it."""
+        filling = self._fillings[place]
+        left = filling.left
+        if not filling.takes(item):
+            return False
+        del self._order[bisect_left(self._order, (left, place))]
+        insort(self._order, (filling.left, place))
+        return True
