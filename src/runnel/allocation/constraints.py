@@ -134,8 +134,8 @@ def _clients(network: Network) -> Iterable[tuple[str, str | None]]:
     yield from zip([one.name for one in network.publishers], network.publisher_homes, strict=True)
 
 
-def with_fewest_moves(layout: Layout, network: Network, bins: Sequence[Bin]) -> Layout:
-    """The same layout with brokers of equal means exchanged, so that more clients are where they belong already."""
+def fewest_moves(layout: Layout, network: Network, bins: Sequence[Bin]) -> dict[str, str]:
+    """Which broker is to take whose role, among brokers of equal means, so that many clients need not move."""
     stay: dict[tuple[str, str], int] = {}
     homes = layout.homes
     for number, home in enumerate(network.subscription_homes):
@@ -147,15 +147,18 @@ def with_fewest_moves(layout: Layout, network: Network, bins: Sequence[Bin]) -> 
             stay[role, home] = stay.get((role, home), 0) + 1
     kinds = {one.name: (one.room, one.delay) for one in bins if one.base is None}
     names = {role: role for role in layout.parents if role not in kinds}
+    taken = set(names.values())
     for (role, home), _ in sorted(stay.items(), key=lambda one: (-one[1], one[0])):
-        free = role not in names and home not in names.values()
+        free = role not in names and home not in taken
         if free and home in kinds and kinds[role] == kinds[home]:
             names[role] = home
-    taken = set(names.values())
-    for role in layout.parents:
-        if role not in names:
-            # Itself if nobody has taken it, else any other of the kind that nobody needs.
-            of_kind = [role, *(name for name in kinds if kinds[name] == kinds[role])]
-            names[role] = next(name for name in of_kind if name not in taken)
-            taken.add(names[role])
-    return layout.renamed(names)
+            taken.add(home)
+    for role in layout.parents:  # itself, if nobody has taken it
+        if role not in names and role not in taken:
+            names[role] = role
+            taken.add(role)
+    spare: dict[object, list[str]] = {}
+    for name in reversed(kinds):
+        if name not in taken:
+            spare.setdefault(kinds[name], []).append(name)
+    return names | {role: spare[kinds[role]].pop() for role in layout.parents if role not in names}

@@ -22,7 +22,7 @@ from runnel.allocation.bound import lower_bound
 from runnel.allocation.clustering import Clustering, CramOptions
 from runnel.allocation.load import Bin, Item, Traffic
 from runnel.allocation.packing import Order, Packer, Run, Scheme, bin_packing
-from runnel.allocation.splitting import split_packing
+from runnel.allocation.splitting import fewest_split
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ def cram(
     clustering.run()
     if options.split:
         clusters = [units[number] for number in order.numbers()]
-        pool.offer(fewest_split(clusters, items, packer, pool.schemes()[0].brokers))
+        least, most = lower_bound(items, bins, traffic), pool.schemes()[0].brokers
+        pool.offer(fewest_split(clusters, items, packer.bins, traffic, least, most))
     return CramResult(
         pool.schemes(),
         clustering.gifs,
@@ -73,17 +74,6 @@ def cram(
         pool.packings,
         len(order),
     )
-
-
-def fewest_split(
-    clusters: Sequence[Item], items: Sequence[Item], packer: Packer, brokers_max: int
-) -> Scheme | None:
-    """Clusters, split where need be, on as few brokers as possible; None if it takes more than so many."""
-    for brokers in range(lower_bound(items, packer.bins, packer.traffic), brokers_max + 1):
-        found = split_packing(clusters, items, packer.bins, packer.traffic, brokers)
-        if found:
-            return found
-    return None
 
 
 class Pool:

@@ -10,17 +10,15 @@ Nothing is changed: a plan is a document.
 from __future__ import annotations
 
 import secrets
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
-from msgspec.structs import replace as changed
-
+from runnel.allocation.completion import completed, translated
 from runnel.allocation.constraints import Constraints
+from runnel.allocation.evidence import COVERED, SAMPLE
 from runnel.allocation.messages import Bia, BiaEnd, Bir
 from runnel.allocation.network import Network
-from runnel.allocation.picture import SECOND, Answers, Picture, picture_of
+from runnel.allocation.picture import SECOND, Answers, picture_of
 from runnel.allocation.plan import Plan
 from runnel.allocation.planner import PlanOptions, make_plan
 from runnel.errors import InputError, NetworkError, PeerError
@@ -28,10 +26,6 @@ from runnel.inspection.ask import TIMEOUT_S, Asker, AskError
 
 GRACE_S = 2.0
 """How much longer CROC waits than it told the first broker to: for the answer to come in."""
-
-SAMPLE = 100
-COVERED = 0.9
-"""Enough is known when so much of the traffic is of publishers that were followed for `SAMPLE` publications."""
 
 NAMED_MAX = 10
 
@@ -64,9 +58,11 @@ def plan_of(
     _check_profiles(answers)
     picture = picture_of(answers, constraints.pinned)
     _check_window(picture.network, sample)
-    constraints = _translated(constraints, picture, answers)
+    there = tuple(name for name in constraints.excluded if name not in answers.missing)
+    constraints = replace(translated(constraints, picture), excluded=there)
     plan = make_plan(picture.network, options, constraints)
-    return _completed(plan, picture, answers)
+    addresses = {name: told.address for name, told in answers.brokers.items()}
+    return completed(plan, picture, addresses)
 
 
 # -- what may be missing ------------------------------------------------------------------------------
@@ -136,53 +132,6 @@ def _check_window(network: Network, sample: int) -> None:
     raise InputError(
         f"profiles are too short: of {wait.publisher} {wait.have} publications were followed, and {sample} "
         f"are wanted. Ask again in {wait.seconds:,.0f} s, or plan from what there is (--sample {wait.have})"
-    )
-
-
-# -- what operators ask for, and what goes along ------------------------------------------------------
-
-
-def _translated(constraints: Constraints, picture: Picture, answers: Answers) -> Constraints:
-    """The constraints in the planner's names: a client that only publishes is pinned by its publishers."""
-    known = {*picture.network.subscriptions, *picture.owners}
-    pinned: dict[str, str] = {}
-    for name, broker in constraints.pinned.items():
-        if name in known:
-            pinned[name] = broker
-        elif publishers := picture.publishers_of(name):
-            pinned |= dict.fromkeys(publishers, broker)
-        else:
-            near = get_close_matches(name, [*picture.homes, *picture.owners], n=3)
-            meant = f": did you mean {' or '.join(near)}?" if near else " in this network"
-            raise InputError(f"no client or publisher {name}{meant}")
-    there = tuple(name for name in constraints.excluded if name not in answers.missing)
-    return replace(constraints, pinned=pinned, excluded=there)
-
-
-def _completed(plan: Plan, picture: Picture, answers: Answers) -> Plan:
-    """The plan with all that carrying it out needs: every client, whose publishers they are, where brokers listen."""
-    root = next(broker for broker, parent in plan.overlay.items() if parent is None)
-    clients = dict(plan.subscriptions)
-    along = [client for client in picture.homes if client not in clients]
-    for client in along:
-        there = Counter(plan.publishers[name] for name in picture.publishers_of(client))
-        home = picture.homes[client]
-        stays = home if home in plan.overlay else root
-        clients[client] = there.most_common(1)[0][0] if there else stays
-    notes = [*plan.notes, *picture.notes]
-    if along:
-        notes.append(
-            f"{len(along):,} clients without a subscription go along with their publishers"
-        )
-    return changed(
-        plan,
-        subscriptions=dict(sorted(clients.items())),
-        notes=notes,
-        owners=picture.owners,
-        addresses={
-            name: told.address.removeprefix("runnel://")
-            for name, told in sorted(answers.brokers.items())
-        },
     )
 
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from runnel.allocation.completion import Picture
+from runnel.allocation.evidence import Evidence, evidence_of
 from runnel.allocation.load import Capacity, Delay, scaling_for
 from runnel.allocation.messages import (
     Bia,
@@ -87,20 +89,6 @@ class Answers:
         self.missing = {name: None for name in missing if name not in self.brokers}
 
 
-@dataclass(slots=True)
-class Picture:
-    """A network for the planner; and what goes along with its plan."""
-
-    network: Network
-    owners: dict[str, Owner]  # by publisher
-    homes: dict[str, str]  # of all clients
-    notes: list[str]
-
-    def publishers_of(self, client: str) -> list[str]:
-        """A client's publishers."""
-        return [name for name, owner in self.owners.items() if owner.client == client]
-
-
 @dataclass(frozen=True, slots=True)
 class _Publisher:
     """A publisher, as the brokers that know it tell together."""
@@ -154,7 +142,18 @@ def picture_of(answers: Answers, pinned: Iterable[str] = ()) -> Picture:
         tuple(len(by_client[client]) for client in clients),
     )
     owners = {names[publisher.id]: publisher.owner for publisher in publishers}
-    return Picture(network, owners, homes, [*notes, *doubles, *_unlimited(answers)])
+    received = [sum(bits.bit_count() for bits in one.values()) for one in windows.profiles]
+    evidence = _evidence(answers, network, received)
+    return Picture(network, owners, homes, [*notes, *doubles, *_unlimited(answers)], evidence)
+
+
+def _evidence(answers: Answers, network: Network, received: list[int]) -> Evidence:
+    """What the picture rests on; brokers have looked on for as long as the one that knows a publisher longest."""
+    seconds = max((told.window_ns for _, told in answers.publishers), default=0) / SECOND
+    wanted = {number for profile in network.profiles for number in profile}
+    spans = zip(network.spans, network.publishers, strict=True)
+    windows = [(span, one.bandwidth) for n, (span, one) in enumerate(spans) if n in wanted]
+    return evidence_of("brokers", seconds, windows, received)
 
 
 def _capacity(name: str, told: BrokerTold) -> Capacity:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from runnel.allocation.evidence import Evidence
 from runnel.allocation.layout import Layout
 from runnel.errors import InputError
 
@@ -37,11 +38,21 @@ class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertisement: str
 
 
+class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the plan was to keep to, as constraints.py has it."""
+
+    headroom_percent: float = 0.0
+    max_moves: int | None = None
+    excluded: list[str] = []
+    pinned: dict[str, str] = {}
+
+
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A plan. `overlay`: broker → the one it hangs on, None for the root.
 
     In the plan of a live network `subscriptions` has every client by its name, with all its subscriptions; publishers
     go by CLIENT/PUBLISHER, and `owners` says whose they are; `addresses` has every broker, also those that are freed.
+    Plans from before there were `asked` and `evidence` do not have them.
     """
 
     version: int = VERSION
@@ -59,6 +70,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     notes: list[str] = []
     addresses: dict[str, str] = {}
     owners: dict[str, Owner] = {}
+    asked: Asked | None = None
+    evidence: Evidence | None = None
 
     @property
     def brokers(self) -> int:

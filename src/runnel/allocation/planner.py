@@ -11,14 +11,17 @@ the plan is the one with the fewest brokers, then the lowest rate. So CRAM never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+from msgspec.structs import replace as changed
 
 from runnel.allocation.baselines import automatic, automatic_overlay, manual
 from runnel.allocation.bound import lower_bound
 from runnel.allocation.closeness import Metric
-from runnel.allocation.constraints import Constraints, Task, few_moves, task_of, with_fewest_moves
-from runnel.allocation.cram import CramOptions, CramResult, cram
+from runnel.allocation.clustering import CramOptions
+from runnel.allocation.constraints import Constraints, Task, few_moves, fewest_moves, task_of
+from runnel.allocation.cram import CramResult, cram
 from runnel.allocation.layout import Layout, Load, input_ratio, output_ratio, overloaded, predicted
 from runnel.allocation.load import MICRO, Bin, Item, Traffic
 from runnel.allocation.network import Network
@@ -31,7 +34,7 @@ from runnel.allocation.overlay import (
 )
 from runnel.allocation.packing import DoesNotFit, Scheme, bin_packing, fbf
 from runnel.allocation.pairwise import pairwise_scheme
-from runnel.allocation.plan import MOVES_PER_S, BrokerLoad, Plan
+from runnel.allocation.plan import MOVES_PER_S, Asked, BrokerLoad, Plan
 from runnel.errors import InputError
 
 METRICS: dict[str, Metric] = {
@@ -44,6 +47,8 @@ METRICS: dict[str, Metric] = {
 AWARE = ("FBF", "BIN PACKING", *METRICS)
 UNAWARE = ("MANUAL", "AUTOMATIC", "PAIRWISE-K", "PAIRWISE-N")
 ALGORITHMS = (*AWARE, *UNAWARE)
+NAMES = {name.lower().replace(" ", "-"): name for name in ALGORITHMS}
+"""The algorithms by the names that people write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,21 @@ def make_plan(
     ({'s': 'A', 't': 'B', 'u': 'A'}, {'P': 'A', 'Q': 'B'}, 2)
     """
     options, constraints = options or PlanOptions(), constraints or Constraints()
+    return changed(_kept(network, options, constraints), asked=asked_of(constraints))
+
+
+def asked_of(constraints: Constraints) -> Asked:
+    """The constraints, as the document has them."""
+    return Asked(
+        constraints.headroom_percent,
+        constraints.max_moves,
+        list(constraints.excluded),
+        dict(constraints.pinned),
+    )
+
+
+def _kept(network: Network, options: PlanOptions, constraints: Constraints) -> Plan:
+    """A plan that keeps to the most moves that there may be."""
     plan = _plan(network, options, constraints)
     most = constraints.max_moves
     if most is None or len(plan.moved) <= most:
@@ -127,7 +147,7 @@ def _plan(network: Network, options: PlanOptions, constraints: Constraints) -> P
     except DoesNotFit as error:
         raise error.named(network.subscriptions) from None
     if options.algorithm in AWARE:
-        layout = with_fewest_moves(layout, network, task.bins)
+        layout = layout.renamed(fewest_moves(layout, network, task.bins))
     return _document(network, layout, task, items, options)
 
 
@@ -140,6 +160,17 @@ def lay_out(task: Task, items: Sequence[Item], traffic: Traffic, options: PlanOp
     if options.algorithm in UNAWARE:
         return _unaware(task, traffic, options)
     candidates, result = _candidates(task, traffic, options)
+    return Outcome(best_layout(candidates, task, items, traffic, options), result)
+
+
+def best_layout(
+    candidates: Sequence[tuple[Scheme, Allocate]],
+    task: Task,
+    items: Sequence[Item],
+    traffic: Traffic,
+    options: PlanOptions,
+) -> Layout:
+    """Phase 3 for every scheme, with the algorithm that it came from; the fewest brokers win, then the lowest rate."""
     bins = {one.name: one for one in task.bins}
     best: tuple[int, int, Layout] | None = None
     over: list[str] = []
@@ -156,7 +187,7 @@ def lay_out(task: Task, items: Sequence[Item], traffic: Traffic, options: PlanOp
             f"the subscriptions fit, but no overlay carries the traffic between them: {over[0]} would "
             "be overloaded. Add stronger brokers, pin fewer clients, or ask for less head-room"
         )
-    return Outcome(best[2], result)
+    return best[2]
 
 
 def _finished(
@@ -219,36 +250,54 @@ def _unaware(task: Task, traffic: Traffic, options: PlanOptions) -> Outcome:
 def _document(
     network: Network, layout: Layout, task: Task, items: Sequence[Item], options: PlanOptions
 ) -> Plan:
-    traffic = network.traffic()
+    traffic, old = network.traffic(), network.layout()
+    movable = [*task.items, *(one.base for one in task.bins if one.base)]
+    judged = Judged(
+        predicted(old, items, traffic) if old else {},
+        predicted(layout, items, traffic),
+        lower_bound(movable, task.bins, traffic),
+        sum(1 for one in items if not one.profile),
+    )
+    return document(network, layout, judged, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What brokers have to do now and then, the lower bound, and how many subscriptions are without traffic."""
+
+    before: Mapping[str, Load]
+    after: Mapping[str, Load]
+    at_least: int
+    quiet: int
+
+
+def document(network: Network, layout: Layout, judged: Judged, options: PlanOptions) -> Plan:
+    """The plan that has everybody where the layout has them."""
     plain = {one.name: one for one in network.bins()}
     subscriptions = {network.subscriptions[n]: broker for n, broker in sorted(layout.homes.items())}
     publishers = {
         network.publishers[n].name: broker for n, broker in sorted(layout.publishers.items())
     }
-    old = network.layout()
-    before = predicted(old, items, traffic) if old else {}
-    after = predicted(layout, items, traffic)
     was = dict(zip(network.subscriptions, network.subscription_homes, strict=False))
     was |= zip([one.name for one in network.publishers], network.publisher_homes, strict=False)
     will = {**subscriptions, **publishers}
     moved = [name for name, home in will.items() if was.get(name) not in (None, home)]
-    quiet = sum(1 for one in items if not one.profile)
+    quiet, after = judged.quiet, judged.after
     notes = [f"{quiet:,} subscriptions without traffic need no output"] if quiet else []
     over = overloaded(after, plain)
     notes += [f"{len(over)} brokers would be overloaded: {', '.join(over[:5])}"] if over else []
-    movable = [*task.items, *(one.base for one in task.bins if one.base)]
     return Plan(
         algorithm=options.algorithm,
         seed=options.seed,
         overlay=dict(layout.parents),
         subscriptions=subscriptions,
         publishers=publishers,
-        before={broker: _told(load, plain[broker]) for broker, load in before.items()},
+        before={broker: _told(load, plain[broker]) for broker, load in judged.before.items()},
         after={broker: _told(load, plain[broker]) for broker, load in after.items()},
         freed=[one.name for one in network.brokers if one.name not in layout.parents],
         moved=moved,
         estimated_s=round(len(moved) / options.moves_per_s, 3),
-        brokers_at_least=lower_bound(movable, task.bins, traffic),
+        brokers_at_least=judged.at_least,
         notes=notes,
     )
 

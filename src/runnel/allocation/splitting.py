@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from runnel.allocation.load import Bin, Item, Traffic, strongest_first
 from runnel.allocation.packing import Filling, Scheme
 
+ONE_BY_ONE = 8
+
 
 def split_packing(
     clusters: Sequence[Item],
@@ -54,6 +56,48 @@ def split_packing(
         sum(traffic.rate(one.profile) for one in used)
         + sum(traffic.rate(one.base.profile) for one in idle if one.base),
     )
+
+
+def fewest_split(
+    clusters: Sequence[Item],
+    items: Sequence[Item],
+    bins: Sequence[Bin],
+    traffic: Traffic,
+    least: int,
+    most: int,
+) -> Scheme | None:
+    """These clusters on as few brokers as possible, at least and at most so many; None if that does not work out.
+
+    The first few numbers are tried one by one; further on in larger steps, and back by halves.
+    """
+    failed, brokers, step = least - 1, least, 1
+    while brokers <= most:
+        found = split_packing(clusters, items, bins, traffic, brokers)
+        if found:
+            return _fewer(found, clusters, items, bins, traffic, failed)
+        failed = brokers
+        step = 1 if brokers - least < ONE_BY_ONE else 2 * step
+        brokers = min(brokers + step, most) if brokers < most else most + 1
+    return None
+
+
+def _fewer(
+    found: Scheme,
+    clusters: Sequence[Item],
+    items: Sequence[Item],
+    bins: Sequence[Bin],
+    traffic: Traffic,
+    failed: int,
+) -> Scheme:
+    """Between a number of brokers that did not do and one that did."""
+    while found.brokers - failed > 1:
+        middle = (found.brokers + failed) // 2
+        fewer = split_packing(clusters, items, bins, traffic, middle)
+        if fewer is None:
+            failed = middle
+        else:
+            found = fewer
+    return found
 
 
 class Gaps:
