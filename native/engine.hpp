@@ -82,8 +82,13 @@ class Engine {
 
     // Call after keys.begin_event() and keys.set_…; the slices hold until the next call on the engine.
     void match(Answer& out) {
-        out.slices.reserve(16);
         if (keys.now % 64 == 0) refile_next();
+        look(out);
+    }
+
+    // The same without learning: slices hold until an entry is added or removed.
+    void look(Answer& out) {
+        out.slices.reserve(16);
         visit(root_, out);
     }
 

@@ -30,6 +30,7 @@ import array
 from runnel.errors import InputError, InvalidValue
 from runnel.language.predicates import Op
 from runnel.matching.engine import ID_MAX, BatchMatches, check_new_id, unknown_id
+from runnel.matching.tally import Totals
 
 
 cdef extern from "Python.h":
@@ -122,6 +123,16 @@ cdef extern from "engine.hpp" namespace "runnel" nogil:
         void add(int64_t, vector[Conjunction]&) except +
         cbool remove(int64_t)
         void match(Answer&) except +
+        void look(Answer&) except +
+
+
+cdef extern from "tally.hpp" namespace "runnel" nogil:
+    cdef cppclass Total:
+        int64_t count, amount, first, last
+    cdef cppclass Totaliser "runnel::Tally":
+        cbool empty()
+        void add(const Answer&, int64_t, int64_t) except +
+        void take(vector[int64_t]&, vector[Total]&) except +
 
 
 cdef enum Code:
@@ -312,8 +323,8 @@ cdef class CompiledEngine:
             raise unknown_id(id)
         self.core.remove(id)
 
-    def match(self, attributes: object) -> Matches:
-        """Who wants this event?"""
+    cdef int read(self, object attributes) except -1:
+        """Takes in an event."""
         cdef dict event = attributes if type(attributes) is dict else dict(attributes)
         if self.asked_changes != self.core.keys.asked_changes:
             self.list_asked()
@@ -330,6 +341,11 @@ cdef class CompiledEngine:
                 found = PyDict_GetItemWithError(event, <object> PyList_GET_ITEM(self.asked, i))
                 if found is not NULL:
                     self.set(self.asked_numbers[i], <object> PyList_GET_ITEM(self.asked, i), <object> found)
+        return 0
+
+    def match(self, attributes: object) -> Matches:
+        """Who wants this event?"""
+        self.read(attributes)
         cdef Matches out = Matches.__new__(Matches)
         out.engine = self
         out.answer.slices.swap(self.spare)
@@ -372,6 +388,12 @@ cdef class CompiledEngine:
         if not ids.empty():
             memcpy(out.data.as_voidptr, ids.data(), ids.size() * sizeof(int64_t))
         return BatchMatches(offsets, out)
+
+    def tally(self) -> Tally:
+        """Something to count matches with, for who wants totals only."""
+        cdef Tally out = Tally.__new__(Tally)
+        out.engine = self
+        return out
 
     cdef inline int set(self, uint32_t number, object name, object value) except -1:
         cdef double real
@@ -488,3 +510,48 @@ cdef class CompiledEngine:
         else:
             test.ask = Ask.holds if code <= CONTAINS else Ask.not_holds
         return 0
+
+
+@cython.final
+cdef class Tally:
+    """What many events come to; see `runnel.matching.tally.Tally`."""
+
+    cdef Totaliser core
+    cdef Answer answer
+    cdef uint64_t version
+    cdef CompiledEngine engine
+
+    cdef int check(self) except -1:
+        if self.core.empty():
+            self.version = self.engine.core.version
+        elif self.version != self.engine.core.version:
+            raise InputError("this tally is stale: the engine has changed since; take() before changing it")
+        return 0
+
+    def add(self, attributes: object, amount: int64_t, at: int64_t) -> None:
+        """An event of this amount at this time."""
+        self.check()
+        self.engine.read(attributes)
+        self.answer.slices.clear()
+        self.answer.loose.clear()
+        self.engine.core.look(self.answer)
+        self.core.add(self.answer, amount, at)
+
+    def take(self) -> Totals:
+        """What all events since the last time came to."""
+        self.check()
+        cdef vector[int64_t] ids
+        cdef vector[Total] totals
+        self.core.take(ids, totals)
+        cdef list columns = []
+        cdef array.array column
+        cdef size_t i
+        cdef int which
+        for which in range(5):
+            column = array.clone(ID_ARRAY, ids.size(), False)
+            for i in range(ids.size()):
+                column.data.as_longlongs[i] = (
+                    ids[i] if which == 0 else totals[i].count if which == 1 else totals[i].amount if which == 2
+                    else totals[i].first if which == 3 else totals[i].last)
+            columns.append(column)
+        return Totals(*columns)

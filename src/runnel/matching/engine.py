@@ -17,6 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from runnel.errors import InputError
 from runnel.language import Selection
+from runnel.matching.tally import Tally
 
 ID_MAX = 2**63 - 1
 
@@ -103,6 +104,10 @@ class Engine(Protocol):
 
     def match_batch(self, columns: Mapping[str, Any]) -> BatchMatches:
         """Who wants each row of these columns (attribute name → values, None where absent)?"""
+        ...
+
+    def tally(self) -> Tally:
+        """Something to count matches with, for who wants totals only."""
         ...
 
 

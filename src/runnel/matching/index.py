@@ -26,6 +26,7 @@ from runnel.language.values import Kind, Value
 from runnel.matching.engine import BatchMatches, check_new_id, distinct, unknown_id
 from runnel.matching.keys import Event, Key, Keys
 from runnel.matching.rest import Entry, Rest, is_comparison, make_test
+from runnel.matching.tally import PlainTally
 
 Slice = tuple[list[int], int, int]
 
@@ -187,6 +188,10 @@ class Index:
             ids.extend(self.match({name: column[row] for name, column in asked.items()}).ids())
             offsets.append(len(ids))
         return BatchMatches(offsets, ids)
+
+    def tally(self) -> PlainTally:
+        """Something to count matches with."""
+        return PlainTally(self)
 
     def _visit(self, node: Node, event: Event, slices: list[Slice], loose: list[int]) -> None:
         if node.everyone:
