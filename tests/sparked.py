@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from runnel.allocation.bits import packed
+from runnel.allocation.network import Network
 from runnel.allocation.profiles import (
+    BITS,
     Profile,
     PublisherProfile,
     SubscriptionProfile,
@@ -19,6 +27,9 @@ SECOND = 1_000_000_000
 
 LENGTH = 128
 """Shorter than the default, so that windows shift in a short run."""
+
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What is run once or twice is not worth being optimised: it takes half the time."""
 
 SCENARIO: dict[str, Any] = {
     "topology": {"shape": "tree", "brokers": 7},
@@ -69,6 +80,54 @@ class Known:
     def by_subscription(self) -> dict[int, Profile]:
         """The synchronised profiles."""
         return dict(zip(self.profiles, self.windows.profiles, strict=True))
+
+
+def keep_profiles(network: Network, out: Path, length: int = BITS) -> None:
+    """Write what the job `profiles` would have for a network with these profiles; every client has one subscription."""
+    publishers = sorted(range(len(network.publishers)), key=lambda n: network.publishers[n].name)
+    numbers = {publisher: number for number, publisher in enumerate(publishers)}
+    profiles = [network.publishers[n] for n in publishers]
+    rows = [
+        (n, numbers[p], bits) for n, one in enumerate(network.profiles) for p, bits in one.items()
+    ]
+    words = packed([bits for _, _, bits in rows], length).view(np.int64)
+    ends = np.arange(0, words.size + 1, words.shape[1], dtype=np.int32)
+    count = len(publishers)
+    tables = {
+        "publishers": {
+            "number": pa.array(range(count), pa.int32()),
+            "name": [one.name for one in profiles],
+            "client": [one.name for one in profiles],
+            "publisher": [one.name for one in profiles],
+            "advertisement": list(range(count)),
+            "broker": [network.publisher_homes[n] for n in publishers],
+            "present": [True] * count,
+            "rate": [one.rate for one in profiles],
+            "bandwidth": [one.bandwidth for one in profiles],
+            "last": [one.last for one in profiles],
+            "span": [network.spans[n] for n in publishers],
+        },
+        "subscriptions": {
+            "subscription": list(range(len(network.subscriptions))),
+            "client": list(network.subscriptions),
+            "broker": list(network.subscription_homes),
+            "present": [True] * len(network.subscriptions),
+            "vectors": [len(one) for one in network.profiles],
+        },
+        "vectors": {
+            "subscription": [row[0] for row in rows],
+            "publisher": pa.array([row[1] for row in rows], pa.int32()),
+            "ones": [row[2].bit_count() for row in rows],
+            "words": pa.ListArray.from_arrays(pa.array(ends), words.reshape(-1)),
+        },
+        "links": {
+            "one": [min(link) for link in network.links],
+            "other": [max(link) for link in network.links],
+        },
+    }
+    for name, columns in tables.items():
+        (out / name).mkdir(parents=True)
+        pq.write_table(pa.table(columns), out / name / "rows.parquet")
 
 
 def profiles_of(vectors: DataFrame) -> dict[int, Profile]:

@@ -212,7 +212,7 @@ def test_nobody_there_is_told_at_once_and_what_to_do(shell: Shell) -> None:
 
 def test_a_short_demo_loses_nothing(tmp_path: Path) -> None:
     with Shell(tmp_path) as shell:
-        told = shell.json("demo", "--seconds", "4", "--json")
+        told = shell.json("demo", "--seconds", "4", "--no-plan", "--json")
     assert told["lost"] == told["doubled"] == told["disordered"] == told["in_doubt"] == 0
     assert told["delivered"] == told["must"] > 1000
     assert told["published"] == 1600
@@ -220,6 +220,6 @@ def test_a_short_demo_loses_nothing(tmp_path: Path) -> None:
 
 def test_a_demo_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     with Shell(tmp_path) as shell:
-        running = shell.start("demo").until("publishers publish")
+        running = shell.start("demo", "--no-plan").until("publishers publish")
         assert running.end(signal.SIGINT) == 130
         assert shell.left() == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from runnel.allocation.plan import Plan
-from runnel.cli.plan import read_plan, write_plan
+from runnel.cli.planfile import read_plan, write_plan
 from runnel.cli.running import StopSignals
 from runnel.errors import InputError, MoveFailed, NetworkError
 from runnel.generations.switch import Intent, Phase

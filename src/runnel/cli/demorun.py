@@ -1,7 +1,10 @@
-"""What happens in `runnel demo`: seven brokers, a link that is cut, a subscriber that moves, and a count of everything.
+"""What happens in `runnel demo`: seven brokers, a link that is cut, a subscriber that moves, a plan carried out, and
+a count of everything.
 
-seconds      0 ──────── 1/3 ───── 1/2 ───── 2/3 ──────── 1
-             publish    cut       restore   move         stop, and count
+seconds      0 ──────── 1/3 ───── 1/2 ───── 2/3 ──────── 1 ────────────────────────┬───────── + 1/2
+             publish    cut       restore   move         plan from traces, apply   as planned  stop, and count
+
+All the while everybody publishes. Without a plan it ends at 1.
 """
 
 from __future__ import annotations
@@ -12,8 +15,12 @@ from pathlib import Path
 from time import time_ns
 from typing import Any
 
+from runnel.cli.demoplan import Files, Measured, apply_plan, make_plan, measure
+from runnel.cli.planfile import read_plan
 from runnel.client.events import Event
+from runnel.errors import NetworkError
 from runnel.inspection.ask import AskError
+from runnel.lab.metrics import Window
 from runnel.language import to_sql
 from runnel.testing.proxy import Proxy
 from runnel.topology.clients import Runner, RunningClient
@@ -21,6 +28,7 @@ from runnel.topology.file import make_topology
 from runnel.topology.plan import LinkOf, Topology
 from runnel.topology.processes import Processes
 from runnel.topology.tally import Result, Tally, quantile_ms
+from runnel.trace.reader import open_trace
 from runnel.workload.stocks import balance_filters, symbols, synthetic_quotes
 
 BROKERS = tuple(f"B{number}" for number in range(1, 8))
@@ -32,11 +40,15 @@ SYMBOLS_EACH = 10
 RATE_PER_S = 100
 FILTERS_EACH = 3
 PATIENCE_S = 60.0
+OUTPUT_BYTES_PER_S = 250_000
+"""What a broker may be planned to send: more than any of them does, less than all of it."""
+
+TRACE_INTERVAL_S = 0.25
 
 Say = Callable[[str], None]
 
 
-def demo_topology() -> Topology:
+def demo_topology(traces: Path | None = None) -> Topology:
     """Seven brokers in a tree, a publisher at each leaf, a subscriber at each broker.
 
     >>> topology = demo_topology()
@@ -62,12 +74,16 @@ def demo_topology() -> Topology:
         clients.append({"name": f"watcher-{broker}", "broker": broker, "subscribe": mine})
     clients[-1]["subscribe"].append("class = 'STOCK'")
     # Short heartbeats, so that a link that was cut is dialled again soon after it can be.
-    link = {"heartbeat_s": 0.2, "resume_timeout_s": 30.0}
+    defaults: dict[str, Any] = {"link": {"heartbeat_s": 0.2, "resume_timeout_s": 30.0}}
+    if traces is not None:
+        often = {"interval_s": TRACE_INTERVAL_S, "flush_interval_s": 1.0}
+        defaults["trace"] = {"dir": str(traces), **often}
+        defaults["profiles"] = {"output_bytes_per_s": OUTPUT_BYTES_PER_S}
     return make_topology(
         {
             "brokers": {name: {} for name in BROKERS},
             "links": [list(pair) for pair in LINKS],
-            "defaults": {"link": link},
+            "defaults": defaults,
             "clients": clients,
         }
     )
@@ -76,14 +92,17 @@ def demo_topology() -> Topology:
 class Demo:
     """One demonstration."""
 
-    def __init__(self, seconds: float, folder: Path, say: Say) -> None:
-        self.topology = demo_topology()
+    def __init__(self, seconds: float, folder: Path, say: Say, *, with_plan: bool = False) -> None:
+        self.with_plan = with_plan
+        self.files = Files(folder)
+        self.topology = demo_topology(self.files.traces if with_plan else None)
         self.processes = Processes(self.topology, folder)
         self.tally = Tally(self.topology)
         self.seconds = seconds
         self.statuses: dict[str, dict[str, Any]] = {}
         self.runner: Runner | None = None
         self.cut_ns = (0, 0)
+        self.calm: tuple[Window, Window] | None = None  # before anything was done, and in the end
         self._say = say
         self._proxy: Proxy | None = None
 
@@ -109,15 +128,12 @@ class Demo:
         runner = self.runner = Runner(
             self.topology,
             addresses,
-            seconds=self.seconds,
+            seconds=None if self.with_plan else self.seconds,
             made=self.tally.made,
             seen=self._seen,
         )
         try:
-            async with asyncio.TaskGroup() as group:
-                events = group.create_task(self._events(runner, addresses))
-                await runner.run()
-                await events
+            await self._publish_through(runner, addresses)
             self._say("everything is published; waiting until everything has arrived")
             async with asyncio.timeout(PATIENCE_S):
                 await runner.settle()
@@ -125,6 +141,15 @@ class Demo:
             return self.tally.result(in_doubt)
         finally:
             await runner.close()
+
+    async def _publish_through(self, runner: Runner, addresses: dict[str, str]) -> None:
+        """Everybody publishes, whatever is done to the network meanwhile."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._events(runner, addresses))
+                await runner.run()
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     def _seen(self, one: RunningClient, place: int, event: Event) -> None:
         self.tally.seen(one, place, event, time_ns())
@@ -135,6 +160,7 @@ class Demo:
         while not self.tally.published:  # the clock starts with the first publication
             await asyncio.sleep(0.01)
         self._say("subscribers are ready, publishers publish")
+        calm_ns = time_ns()
         await asyncio.sleep(third)
         assert self._proxy is not None
         self._proxy.cut()
@@ -150,6 +176,33 @@ class Demo:
         began = time_ns()
         await mover.move_to(addresses[MOVES_TO])
         self._say(f"{MOVER} lives at {mover.broker} now, after {(time_ns() - began) / 1e6:.0f} ms")
+        if self.with_plan:
+            await asyncio.sleep(third)
+            after = await self._replan(runner, addresses)
+            self.calm = Window(calm_ns, self.cut_ns[0]), after
+            runner.seconds = 0.0  # nobody publishes any more
+
+    async def _replan(self, runner: Runner, addresses: dict[str, str]) -> Window:
+        """Another network, planned from traces; the stretch of time in which it was all there was."""
+        self._say("Spark reads what brokers recorded, and plans fewer brokers; publishers go on")
+        await make_plan(self.files, addresses, self._say)
+        await apply_plan(self.files, self._say)
+        began = time_ns()
+        homes = read_plan(self.files.plan).subscriptions
+        astray = [name for name, one in runner.running.items() if one.client.broker != homes[name]]
+        if astray:
+            raise NetworkError(f"not where the plan has them: {', '.join(astray)}")
+        self._say(f"all {len(homes)} clients are where the plan has them")
+        await asyncio.sleep(self.seconds / 2)
+        return Window(began, time_ns())
+
+    def measured(self) -> tuple[Measured, Measured] | None:
+        """What traces say of the network before anything was done to it, and of the planned one."""
+        if self.calm is None:
+            return None
+        trace = open_trace(self.files.traces)
+        before, after = self.calm
+        return measure(trace, before), measure(trace, after)
 
     def look(self) -> None:
         """Ask the brokers how they are."""

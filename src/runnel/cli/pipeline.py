@@ -2,72 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from runnel.allocation.closeness import OF_TWO, Metric
-from runnel.allocation.profiles import BITS
-from runnel.cli.tables import make_table, show
-from runnel.pipeline.session import LOCAL, MEMORY, make_session, require_spark, ui_address
-from runnel.trace.reader import open_trace
+from runnel.cli.pipeline_backtest import backtest
+from runnel.cli.pipeline_place import place
+from runnel.cli.pipeline_plan import init, plan
+from runnel.cli.pipeline_report import report
+from runnel.cli.pipeline_watch import watch
+from runnel.cli.pipelinejob import job_options, running_job, tell_table
 
-if TYPE_CHECKING:
-    from runnel.pipeline.jobs import Job
-
-_directory = click.Path(file_okay=False, path_type=Path)
 _METRICS = tuple(OF_TWO)
-
-
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What every job is told."""
-    for option in reversed(
-        (
-            click.option(
-                "--traces",
-                required=True,
-                type=_directory,
-                metavar="DIR",
-                help="What brokers recorded.",
-            ),
-            click.option(
-                "--out",
-                required=True,
-                type=_directory,
-                metavar="DIR",
-                help="Where Parquet is kept; the same one next time, and only new days are read.",
-            ),
-            click.option(
-                "--master",
-                default=LOCAL,
-                show_default=True,
-                metavar="M",
-                help="Where Spark runs: local[2], spark://HOST:PORT, yarn, k8s://URL, sc://HOST:PORT.",
-            ),
-            click.option(
-                "--memory", default=MEMORY, show_default=True, help="What Spark's process may take."
-            ),
-            click.option(
-                "--bits",
-                default=BITS,
-                show_default=True,
-                type=click.IntRange(64, 65_536),
-                help="How many publications of a publisher a profile remembers.",
-            ),
-            click.option(
-                "--skip-unreadable",
-                is_flag=True,
-                help="Go on without files that cannot be read; they are counted.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
 
 
 @click.group(short_help="From traces to profiles, groups and partners, on Spark.")
@@ -78,7 +25,7 @@ def pipeline() -> None:
     what it builds on, reads only days that are new, and says what it decided about rows that are not as
     they should be. `runnel[spark]` must be installed, which `make setup` does.
 
-    Brokers record where their configuration says so: directory = "traces/" under [trace].
+    Brokers record where their configuration says so: dir = "traces/" under [trace].
 
     \b
     Three jobs, each builds on the one before:
@@ -89,7 +36,7 @@ def pipeline() -> None:
 
 
 @pipeline.command()
-@_options
+@job_options
 def profiles(**told: Any) -> None:
     """Make bit vectors of deliveries: which of each publisher's last publications every subscription got.
 
@@ -112,12 +59,12 @@ def profiles(**told: Any) -> None:
       0    done
       2    the command line, or the trace, cannot be used; the message says what to do
     """
-    with _job(told) as job:
-        _told(job, "profiles", job.profiles())
+    with running_job(told) as job:
+        tell_table(job, "profiles", job.profiles())
 
 
 @pipeline.command()
-@_options
+@job_options
 def gifs(**told: Any) -> None:
     """Group subscriptions that got exactly the same: each group is planned as one.
 
@@ -130,16 +77,16 @@ def gifs(**told: Any) -> None:
     Example:
       runnel pipeline gifs --traces traces/ --out profiles/
     """
-    with _job(told) as job:
+    with running_job(told) as job:
         job.profiles()
         found = job.gifs()
         count, groups = found["subscriptions"], found["gifs"]
         fewer = round(100 * (1 - groups / count)) if count else 0
-        _told(job, "groups of identical profiles", found | {"fewer, in percent": fewer})
+        tell_table(job, "groups of identical profiles", found | {"fewer, in percent": fewer})
 
 
 @pipeline.command()
-@_options
+@job_options
 @click.option(
     "--metric",
     type=click.Choice(_METRICS, case_sensitive=False),
@@ -165,46 +112,16 @@ def closeness(metric: Metric, minimum: float, **told: Any) -> None:
       runnel pipeline closeness --traces traces/ --out profiles/
       runnel pipeline closeness --traces traces/ --out profiles/ --metric INTERSECT --minimum 10
     """
-    with _job(told) as job:
+    with running_job(told) as job:
         job.profiles()
         groups = job.gifs()["gifs"]
         found = job.closeness(metric, minimum)
-        _told(job, f"nearest partners, {metric}", {"gifs": groups} | found)
+        tell_table(job, f"nearest partners, {metric}", {"gifs": groups} | found)
 
 
-@contextmanager
-def _job(told: dict[str, Any]) -> Iterator[Job]:
-    """A session and a job in it; what can be seen to be wrong is said before Spark takes its time to start."""
-    open_trace(told["traces"])
-    require_spark()
-    from runnel.pipeline.jobs import Job
-
-    began = perf_counter()
-
-    def tell(what: str) -> None:
-        click.echo(f"{perf_counter() - began:7.1f} s  {what}", err=True)
-
-    tell(f"starting Spark, {told['master']}")
-    spark = make_session(
-        told["master"], memory=told["memory"], progress=sys.stderr.isatty(), name="runnel pipeline"
-    )
-    address = ui_address(spark)
-    if address:
-        tell(f"watch it at {address}")
-    try:
-        yield Job(
-            spark, told["traces"], told["out"], told["bits"], told["skip_unreadable"], tell=tell
-        )
-        tell(f"done: {told['out']}")
-    finally:
-        spark.stop()
-
-
-def _told(job: Job, title: str, found: dict[str, int]) -> None:
-    table = make_table(title, *found)
-    table.add_row(*(f"{count:,}" for count in found.values()))
-    show(table)
-    if job.reading.lines:
-        click.echo("decided on the way:")
-        for line in job.reading.lines:
-            click.echo(f"  {line}")
+pipeline.add_command(backtest)
+pipeline.add_command(init)
+pipeline.add_command(place)
+pipeline.add_command(plan)
+pipeline.add_command(report)
+pipeline.add_command(watch)

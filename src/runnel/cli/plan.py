@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from runnel.allocation.constraints import Constraints
-from runnel.allocation.croc import SAMPLE, gather, plan_of
+from runnel.allocation.croc import gather, plan_of
+from runnel.allocation.evidence import SAMPLE
 from runnel.allocation.picture import Answers
-from runnel.allocation.plan import Plan, diff, from_json, to_json
-from runnel.allocation.planner import ALGORITHMS, PlanOptions
+from runnel.allocation.plan import Plan, diff, to_json
+from runnel.allocation.profiles import BITS
+from runnel.cli.apply import roll_back
+from runnel.cli.planasked import asked_options, take_asked
+from runnel.cli.planfile import read_plan, write_plan
 from runnel.cli.plantext import changes, scorecard
 from runnel.cli.tables import show
 from runnel.cli.where import broker_option, find_broker
@@ -18,9 +22,11 @@ from runnel.errors import InputError
 from runnel.inspection.ask import AskError, ask
 from runnel.inspection.questions import Generation
 from runnel.net.addresses import Address, parse_address
+from runnel.pipeline.inventory import Inventory
+from runnel.pipeline.session import LOCAL, MEMORY
 
-_NAMES = {name.lower().replace(" ", "-"): name for name in ALGORITHMS}
 _file = click.Path(dir_okay=False, path_type=Path)
+_folder = click.Path(file_okay=False, path_type=Path)
 
 
 class _Group(click.Group):
@@ -37,7 +43,7 @@ def plan() -> None:
     """Plan a network anew from what its clients get and send: as few brokers as their capacity allows.
 
     It asks one broker about all of them, and prints what the plan would come to. Brokers must keep profiles:
-    `enabled = true` under [profiles] in their configuration.
+    `enabled = true` under [profiles] in their configuration. Or it reads what they recorded (--from-traces).
 
     \b
     Examples:
@@ -45,44 +51,22 @@ def plan() -> None:
       runnel plan --head-room 20% --out plan.json
       runnel plan --exclude B3 --pin audit=B1       drain B3; the client audit stays at B1
       runnel plan --max-moves 50
+      runnel plan --from-traces traces/ --brokers brokers.toml
       runnel plan show plan.json
       runnel plan diff monday.json tuesday.json
       runnel plan make --help                       all options
     """
 
 
-@plan.command(short_help="From the network that runs (this is the default).")
+@plan.command(short_help="From the network that runs (this is the default), or from traces.")
 @click.argument("url", required=False)
 @broker_option
-@click.option(
-    "--algorithm",
-    type=click.Choice(list(_NAMES), case_sensitive=False),
-    default="cram-iou",
-    show_default=True,
-    help="How clients are put together.",
-)
-@click.option(
-    "--head-room",
-    default="0%",
-    show_default=True,
-    metavar="PERCENT",
-    help="How much of its capacity each broker keeps free.",
-)
-@click.option("--exclude", multiple=True, metavar="BROKER", help="Not to be used; once for each.")
+@asked_options
 @click.option(
     "--standby",
     multiple=True,
     metavar="URL",
     help="A broker that no link leads to, but that may be used, beside those that a plan has freed.",
-)
-@click.option(
-    "--pin",
-    multiple=True,
-    metavar="CLIENT=BROKER",
-    help="A client, or CLIENT/PUBLISHER, that must be there; once for each.",
-)
-@click.option(
-    "--max-moves", type=click.IntRange(0), metavar="N", help="How many may change their broker."
 )
 @click.option(
     "--sample",
@@ -92,36 +76,52 @@ def plan() -> None:
     metavar="N",
     help="How many publications of a publisher must have been followed.",
 )
-@click.option("--seed", default=0, show_default=True, help="For algorithms that draw lots.")
-@click.option("--out", type=_file, metavar="FILE", help="Write the plan there.")
+@click.option("-o", "--out", type=_file, metavar="FILE", help="Write the plan there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan itself.")
 @click.option("--timeout", default=10.0, show_default=True, help="Seconds to wait for all brokers.")
+@click.option(
+    "--from-traces", "traces", type=_folder, metavar="DIR", help="From what brokers recorded there."
+)
+@click.option(
+    "--brokers", type=_file, metavar="FILE", help="With --from-traces: what brokers there are."
+)
+@click.option(
+    "--work",
+    type=_folder,
+    metavar="DIR",
+    help="With --from-traces: keep what was made of them there; next time only new days are read.",
+)
+@click.option("--master", default=LOCAL, metavar="M", help="With --from-traces: where Spark runs.")
+@click.option("--memory", default=MEMORY, help="With --from-traces: what Spark's process may take.")
+@click.option(
+    "--bits",
+    default=BITS,
+    type=click.IntRange(64, 65_536),
+    metavar="N",
+    help="With --from-traces: how many publications of a publisher a profile remembers.",
+)
 def make(
     url: str | None,
     broker: str | None,
-    algorithm: str,
-    head_room: str,
-    exclude: tuple[str, ...],
-    standby: tuple[str, ...],
-    pin: tuple[str, ...],
-    max_moves: int | None,
-    sample: int,
-    seed: int,
     out: Path | None,
     as_json: bool,
-    timeout: float,
+    traces: Path | None,
+    brokers: Path | None,
+    work: Path | None,
+    **told: Any,
 ) -> None:
-    """Ask a running network what its clients get and send, and plan it anew. Nothing is changed.
+    """Plan a network anew from what its clients get and send. Nothing is changed.
 
-    One broker is enough. The scorecard says how many brokers it takes, what each would have to do, and
-    how many clients would move; --out keeps the plan.
+    Of a running network one broker is enough: it asks all others. With --from-traces nobody is asked: Spark reads
+    what brokers recorded, on this machine or on a cluster (--master). The scorecard says how many brokers it takes,
+    what each would have to do, how many clients would move, and how sure that is; --out keeps the plan.
 
     \b
     Examples:
       runnel plan
       runnel plan 127.0.0.1:7001 --algorithm bin-packing
       runnel plan --head-room 20% --max-moves 50 --out plan.json
-      runnel plan --pin audit=B1 --pin audit/log=B1
+      runnel plan --from-traces traces/ --brokers brokers.toml --out plan.json
 
     \b
     Exit codes:
@@ -130,14 +130,18 @@ def make(
       2    the command line cannot be used, brokers keep no profiles or too short ones, or
            not everything fits; the message says what to do
     """
-    constraints = Constraints(pins(pin), exclude, percent(head_room), max_moves)
-    address, reserve = _who_serves(find_broker(url or broker), timeout)
-    answers = gather(*address, timeout)
-    for text in standby:
-        answers.join(gather(*find_broker(text), timeout))
-    _join_reserve(answers, reserve, timeout)
-    options = PlanOptions(_NAMES[algorithm.lower()], seed)
-    found = plan_of(answers, options, constraints, sample)
+    if traces is not None:
+        from runnel.cli.pipeline_plan import (
+            plan_from_traces,
+        )  # Arrow and Spark take a while to load
+
+        if url or broker:
+            raise InputError("either a broker is asked or traces are read: say one of them")
+        found = plan_from_traces(traces, brokers, work, told)
+    else:
+        if brokers or work:
+            raise InputError("--brokers and --work go with --from-traces DIR")
+        found = _ask_all(find_broker(url or broker), told)
     if out is not None:
         write_plan(found, out)
     if as_json:
@@ -146,6 +150,17 @@ def make(
     show(*scorecard(found))
     if out is not None:
         click.echo(f"written to {out}")
+
+
+def _ask_all(first: Address, told: dict[str, Any]) -> Plan:
+    """The plan of the network that a broker belongs to."""
+    asked, timeout = take_asked(told, Inventory()), told["timeout"]
+    address, reserve = _who_serves(first, timeout)
+    answers = gather(*address, timeout)
+    for text in told["standby"]:
+        answers.join(gather(*find_broker(text), timeout))
+    _join_reserve(answers, reserve, timeout)
+    return plan_of(answers, asked.options, asked.constraints, told["sample"])
 
 
 @plan.command("show")
@@ -184,8 +199,6 @@ def rollback(file: Path, yes: bool) -> None:
     A switch that is under way is taken back. Otherwise the network becomes what it was before the plan,
     in the same way: with nothing lost, and nobody stopped.
     """
-    from runnel.cli.apply import roll_back  # which reads plans with the functions here
-
     roll_back(file, yes)
 
 
@@ -206,52 +219,3 @@ def _join_reserve(answers: Answers, reserve: dict[str, str], timeout_s: float) -
                 answers.join(gather(*parse_address(where), timeout_s))
             except AskError as error:
                 click.echo(f"{name} is on standby, and planned without: {error}", err=True)
-
-
-def percent(text: str) -> float:
-    """A percentage, with or without its sign.
-
-    >>> percent("20%"), percent("12.5")
-    (20.0, 12.5)
-    """
-    try:
-        return float(text.strip().removesuffix("%"))
-    except ValueError:
-        raise InputError(f"--head-room: {text!r} is no percentage: write 20%") from None
-
-
-def pins(said: tuple[str, ...]) -> dict[str, str]:
-    """Who is to be where.
-
-    >>> pins(("alice=B1", "a=b=B2"))
-    {'alice': 'B1', 'a=b': 'B2'}
-    """
-    found = {}
-    for text in said:
-        client, sign, broker = text.rpartition("=")
-        if not (client and sign and broker):
-            raise InputError(f"--pin: {text!r} is no pin: write CLIENT=BROKER")
-        found[client] = broker
-    return found
-
-
-def read_plan(path: Path) -> Plan:
-    """A plan from a file."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    try:
-        return from_json(data)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def write_plan(plan: Plan, path: Path) -> None:
-    """Keep a plan; the file appears under its name when it is whole."""
-    half = path.with_name(f"{path.name}.part")
-    try:
-        half.write_bytes(to_json(plan))
-        half.replace(path)
-    except OSError as error:
-        raise InputError(f"--out: {path}: {error.strerror}") from None

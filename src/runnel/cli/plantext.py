@@ -1,4 +1,8 @@
-"""Plans for people: the scorecard of one, and what differs between two."""
+"""Plans for people: the scorecard of one, and what differs between two.
+
+A scorecard says what a plan comes to, which goals are met now and then, what each broker has to do now and then, what
+it takes to get there, how far from the best it can be, and how sure all that is.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,26 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from runnel.allocation.evidence import FEW, Evidence, doubts
+from runnel.allocation.goals import BALANCED, Goal, goals_of, resent_of
 from runnel.allocation.plan import BrokerLoad, Plan, PlanDiff
 from runnel.cli.tables import make_table
 
 NAMED_MAX = 10
+ROWS_MAX = 40
 LOADED = ("messages/s", "output/s", "output", "matching", "subscriptions")
 _NONE = BrokerLoad(0.0, 0.0, 0, 0.0, 0.0)
 
 
 def scorecard(plan: Plan) -> list[RenderableType]:
     """What a plan comes to: in a few lines, then broker by broker."""
-    return [*map(Text, summary(plan)), _brokers(plan), *map(Text, remarks(plan))]
+    return [
+        *map(Text, summary(plan)),
+        *map(Text, sureness(plan.evidence)),
+        _goals(plan),
+        _brokers(plan),
+        *map(Text, remarks(plan)),
+    ]
 
 
 def summary(plan: Plan) -> list[str]:
@@ -33,9 +46,11 @@ def summary(plan: Plan) -> list[str]:
     brokers     2 → 1 by FBF (−50%); no plan needs fewer than 1
     messages    20 → 10 a second, taken in by all brokers together
     most loaded output at 50%, matching at 0% of what the broker can
-    moves       1 of 1 clients, 0 of 1 publishers; about 0 s
+    moves       1 of 1 clients, 0 of 1 publishers; about 1 s
+    sends again 2 subscriptions and 1 advertisements, some 300 B in all
     """
     publishers = sum(1 for name in plan.moved if name in plan.publishers)
+    resent = resent_of(plan)
     now = f"{len(plan.before)} → " if plan.before else ""
     less = f" ({_percent_less(len(plan.before), plan.brokers)})" if plan.before else ""
     before, after = (
@@ -50,8 +65,73 @@ def summary(plan: Plan) -> list[str]:
         f"matching at {max((load.input_ratio for load in plan.after.values()), default=0):.0%} "
         "of what the broker can",
         f"moves       {len(plan.moved) - publishers:,} of {len(plan.subscriptions):,} clients, "
-        f"{publishers:,} of {len(plan.publishers):,} publishers; about {plan.estimated_s:.0f} s",
+        f"{publishers:,} of {len(plan.publishers):,} publishers; about {max(1.0, plan.estimated_s):.0f} s",
+        f"sends again {resent.subscriptions:,} subscriptions and {resent.advertisements:,} advertisements, "
+        f"some {_size(resent.bytes)} in all",
     ]
+
+
+def sureness(evidence: Evidence | None) -> list[str]:
+    """What a plan rests on; nothing is said of plans that do not say it.
+
+    >>> print(*sureness(Evidence("traces", 2.0, 3, 90, 30, 8, 5, 1)), sep=chr(10))
+    rests on    90 publications of 3 publishers in 2 s, from traces; of 8 subscriptions 5 got fewer than 10, 1 nothing
+    sparse: publishers were followed for 30 publications, not 100; 75% of the subscriptions got fewer than 10 of them
+    """
+    if evidence is None:
+        return []
+    one = evidence
+    lines = [
+        f"rests on    {one.publications:,} publications of {one.publishers:,} publishers in {one.seconds:,.0f} s, "
+        f"from {one.source}; of {one.subscriptions:,} subscriptions {one.with_few:,} got fewer than {FEW}, "
+        f"{one.with_none:,} nothing"
+    ]
+    unsure = doubts(evidence)
+    return [*lines, f"sparse: {'; '.join(unsure)}"] if unsure else lines
+
+
+_ALLOWED = {
+    "capacity": "no broker has more to do than it can",
+    "head-room": "every broker keeps free what was asked for",
+    "balance": f"the most loaded has at most {BALANCED:g} × the average",
+    "moves": "no more change their broker than was asked for",
+    "brokers": "no plan needs fewer",
+}
+
+
+def _goals(plan: Plan) -> Table:
+    """The goals, now and then."""
+    table = make_table("goals", "goal", "is met if", "at most", "now", "then", words=_GOAL_WORDS)
+    for goal in goals_of(plan):
+        table.add_row(
+            Text(goal.name),
+            Text(_ALLOWED[goal.name], style="dim"),
+            _value(goal, goal.most),
+            _judged(goal, goal.now, goal.was_met),
+            _judged(goal, goal.then, goal.is_met),
+        )
+    return table
+
+
+_GOAL_WORDS = ("goal", "is met if")
+
+
+def _judged(goal: Goal, value: float | None, met: bool | None) -> Text:
+    if value is None or met is None:
+        return Text("–")
+    said = f"{_value(goal, value)} {'met' if met else 'missed'}"
+    return Text(said, style="green" if met else "yellow")
+
+
+def _value(goal: Goal, value: float) -> str:
+    """A goal's value.
+
+    >>> _value(Goal("balance", 1.0, 1.0, 1.5), 1.5), _value(Goal("capacity", 1, 1, 1), 0.5)
+    ('1.50 ×', '50%')
+    """
+    if goal.name in ("moves", "brokers"):
+        return f"{value:,.0f}"
+    return f"{value:.2f} ×" if goal.name == "balance" else f"{value:.0%}"
 
 
 def remarks(plan: Plan) -> list[str]:
@@ -66,16 +146,22 @@ def remarks(plan: Plan) -> list[str]:
 
 
 def _brokers(plan: Plan) -> Table:
-    """The brokers that stay in use, with their load now and then."""
+    """The brokers with their load now and then: those that stay, then those that are freed; the first of many."""
     words = ("broker", "address", "linked to")
-    table = make_table("brokers, now → then", *words, *LOADED, words=words)
-    for broker, load in plan.after.items():
-        was = plan.before.get(broker, _NONE)
-        cells = zip(_cells(was), _cells(load), strict=True)
+    names = [*plan.after, *(broker for broker in plan.before if broker not in plan.after)]
+    more = len(names) - ROWS_MAX
+    title = "brokers, now → then" if plan.before else "brokers"
+    table = make_table(title, *words, *LOADED, words=words)
+    if more > 0:
+        names.sort(key=lambda name: -plan.after.get(name, _NONE).output_ratio)
+        table.caption = f"the most loaded; {more:,} more are in the document"
+    for broker in names[:ROWS_MAX]:
+        was, will = plan.before.get(broker, _NONE), plan.after.get(broker, _NONE)
+        cells = zip(_cells(was), _cells(will), strict=True)
         table.add_row(
             Text(broker),
             Text(plan.addresses.get(broker, ""), style="cyan"),
-            Text(plan.overlay[broker] or "–"),
+            Text(plan.overlay[broker] or "–" if broker in plan.overlay else "freed"),
             *(f"{now} → {then}" if plan.before else then for now, then in cells),
         )
     return table

@@ -136,12 +136,16 @@ class Chart:
 
 def draw(chart: Chart, folder: Path) -> tuple[Path, Path]:
     """Draw a chart into a folder; the SVG and the PNG."""
-    svg, png = folder / f"{chart.name}.svg", folder / f"{chart.name}.png"
     with house_style():
-        figure = make_figure(chart)
-        folder.mkdir(parents=True, exist_ok=True)
-        figure.savefig(svg, metadata={"Date": None, "Creator": "runnel", "Title": chart.title})
-        figure.savefig(png, dpi=_DOTS_PER_INCH, metadata={"Software": None, "Title": chart.title})
+        return save(make_figure(chart), chart.name, chart.title, folder)
+
+
+def save(figure: Figure, name: str, title: str, folder: Path) -> tuple[Path, Path]:
+    """Keep a figure, the same bytes for the same one; the SVG and the PNG. The style must be set."""
+    svg, png = folder / f"{name}.svg", folder / f"{name}.png"
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(svg, metadata={"Date": None, "Creator": "runnel", "Title": title})
+    figure.savefig(png, dpi=_DOTS_PER_INCH, metadata={"Software": None, "Title": title})
     return svg, png
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter_ns, time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runnel.allocation.cbc import Cbc
 from runnel.broker.broker import Broker
@@ -53,7 +53,7 @@ def make_modules(
 
 
 def make_trace(
-    config: NodeConfig, incarnation: int, complain: Callable[[str], None]
+    config: NodeConfig, incarnation: int, complain: Callable[[str], None], address: str = ""
 ) -> NodeTrace | None:
     """The trace of a broker process, if there is to be one; whoever runs the broker starts and stops it."""
     wanted = config.trace
@@ -70,7 +70,15 @@ def make_trace(
         publications=wanted.publications,
         deliveries=wanted.deliveries,
     )
-    return NodeTrace(settings, config.name, incarnation, complain)
+    return NodeTrace(settings, config.name, incarnation, complain, _about(config, address))
+
+
+def _about(config: NodeConfig, address: str) -> dict[str, Any]:
+    """What a trace tells of the broker itself: where it listens, and what it may be planned to do, if that is said."""
+    base_ns, each_ns = config.profiles.matching_ns or (0, 0)
+    output = config.profiles.output_bytes_per_s or config.limits.output_bytes_per_s
+    told = {"address": address, "output_bytes_per_second": output}
+    return told | {"match_ns_base": base_ns, "match_ns_each": each_ns}
 
 
 def make_broker(

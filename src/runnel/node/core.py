@@ -82,10 +82,10 @@ class Core:
         self._wording = Wording()
         incarnation = new_incarnation()
         config = msgspec.structs.replace(node.config, neighbours=dict(order.dials))
-        self.trace = make_trace(config, incarnation, node.trace_complains)
+        address = str(node.address)
+        self.trace = make_trace(config, incarnation, node.trace_complains, address)
         if self.trace is not None:
             self.trace.start()
-        address = str(node.address)
         self.broker = make_broker(config, incarnation, address, self.trace, node, order)
         self._peers = {name: parse_address(at) for name, at in order.dials.items()}
         self.driver = CoreDriver(self, TcpDialler(self._peers.__getitem__), limiter)

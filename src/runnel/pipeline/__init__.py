@@ -9,7 +9,18 @@ clients.py     who is where: subscriptions, advertisements, links, from what was
 brokers.py     what brokers were measured to be able to do
 gifs.py        groups of identical profiles
 closeness.py   the nearest partner of every group, without looking at all pairs
+proposals.py   subscriptions that somebody thinks of, from a file
+backtest.py    what they would have got
 network.py     what allocation.Network needs, from what the jobs have written
+inventory.py   what brokers there are, and what a plan must keep to: one TOML file
+planning.py    from profiles to a plan document, fit to be applied
+shards.py      parts of a network, each clustered by itself
+scale.py       a plan made of such parts, for any number of clients
+delays.py      how long messages take in brokers and on links
+place.py       GRAPE for every publisher at once
+report.py      the metrics of a trace
+stream.py      a trace watched while it grows: profiles kept up, other plans proposed
+drift.py       when a plan no longer fits, and when another is worth proposing
 jobs.py        the jobs: which of these in which order, and where it is kept         start reading here
 
 Rules:

@@ -6,7 +6,10 @@
     base, each     the matching delay as a line through what was measured with different numbers of subscriptions, by
                    tens; with one number only, a constant. As brokers reckon it for themselves (allocation/rates.py).
 
-Null is not measured.
+    told           what a broker says of itself when it starts: where it listens, and what it is configured to be
+                   planned with, if it is
+
+Null is not measured, or not told.
 """
 
 from __future__ import annotations
@@ -27,16 +30,46 @@ _TENS = 10
 
 
 def measured(brokers: DataFrame, intervals: DataFrame) -> DataFrame:
-    """(broker, output_bytes_per_s, base_ns, each_ns) of every broker that is in either table."""
+    """What every broker that is in either table was measured to be able to do, and what it says of itself."""
     names = brokers.select("broker").union(intervals.select("broker")).distinct()
     return (
         names.join(_outputs(intervals), "broker", "left")
         .join(_delays(intervals), "broker", "left")
-        .select("broker", "output_bytes_per_s", "base_ns", "each_ns")
+        .join(_told(brokers), "broker", "left")
+        .select(
+            *("broker", "output_bytes_per_s", "base_ns", "each_ns"),
+            *("address", "told_output_bytes_per_s", "told_base_ns", "told_each_ns"),
+        )
     )
 
 
-def _outputs(intervals: DataFrame) -> DataFrame:
+def _told(brokers: DataFrame) -> DataFrame:
+    """What brokers said when they started last: where they listen, and what they may be planned to do."""
+    started = brokers.where(F.col("event") == "started")
+    newest = F.max(F.struct("time_ns", "detail")).getField("detail").alias("detail")
+
+    def said(key: str) -> Column:
+        return F.get_json_object("detail", f"$.{key}")
+
+    def amount(key: str) -> Column:
+        # 0 is how they say that they have no limit, or do not know.
+        return F.nullif(said(key).cast("long"), F.lit(0))
+
+    return (
+        started.groupBy("broker")
+        .agg(newest)
+        .select(
+            "broker",
+            F.nullif(said("address"), F.lit("")).alias("address"),
+            amount("output_bytes_per_second").cast("double").alias("told_output_bytes_per_s"),
+            amount("match_ns_base").alias("told_base_ns"),
+            amount("match_ns_each").alias("told_each_ns"),
+        )
+    )
+
+
+def sendings(intervals: DataFrame) -> DataFrame:
+    """(broker, bytes_out, frames_out, busy_ns): every interval in which something went out, and for how long it did."""
     before = Window.partitionBy("broker").orderBy("time_ns")
     began = F.col("time_ns") - F.col("window_ns")
     follows = F.lag("time_ns").over(before) == began
@@ -47,8 +80,14 @@ def _outputs(intervals: DataFrame) -> DataFrame:
     busy = known.withColumn("growth", growth).where("bytes_out > 0")
     # Whole nanoseconds, so that the sum does not depend on its order.
     spent = F.round(F.col("output_ratio") * F.col("window_ns") / F.col("growth")).cast("long")
-    sums = busy.groupBy("broker").agg(
-        F.sum("bytes_out").alias("bytes"), F.sum(spent).alias("busy_ns")
+    return busy.select("broker", "bytes_out", "frames_out", spent.alias("busy_ns"))
+
+
+def _outputs(intervals: DataFrame) -> DataFrame:
+    sums = (
+        sendings(intervals)
+        .groupBy("broker")
+        .agg(F.sum("bytes_out").alias("bytes"), F.sum("busy_ns").alias("busy_ns"))
     )
     rate = F.when(F.col("busy_ns") > 0, F.col("bytes") * float(SECOND) / F.col("busy_ns"))
     return sums.select("broker", rate.alias("output_bytes_per_s"))

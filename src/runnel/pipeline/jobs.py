@@ -36,7 +36,7 @@ from runnel.pipeline.profiles import (
     start_of,
     vectors,
 )
-from runnel.pipeline.streams import PARTIALS, STREAMS, partials, streams
+from runnel.pipeline.streams import PARTIALS, STREAMS, read_day
 from runnel.pipeline.tables import Reading, Tables, open_tables, paths_of
 from runnel.trace.folder import write_whole
 
@@ -66,6 +66,9 @@ class Job:
     skip_unreadable: bool = False
     tell: Tell = lambda what: None
     reading: Reading = field(default_factory=Reading)
+    tables: Tables | None = None  # the trace, once it was opened
+    streams: DataFrame | None = None  # what profiles were made of, once they were
+    partials: DataFrame | None = None
 
     # -- profiles -------------------------------------------------------------------------------------
 
@@ -73,14 +76,14 @@ class Job:
         """Bring profiles up to date; how many publishers, subscriptions and vectors there are."""
         self.tell("looking at the files")
         tables = open_tables(self.traces, skip_unreadable=self.skip_unreadable)
-        self.reading = tables.reading
+        self.tables, self.reading = tables, tables.reading
         tables.require("deliveries", "trace for longer, with deliveries = true")
         read = self._read_days(tables)
         self.tell(f"bringing {len(tables.days):,} days together" if read else "nothing is new")
-        self._bring_together(tables)
-        found = {name: self.frame(name).count() for name in NETWORK_TABLES[:3]}
-        self._judge(tables)
-        return found
+        both = (("streams", STREAMS), ("partials", PARTIALS))
+        self.bring_together(tables, *(self._of_days(tables, *one) for one in both))
+        self.judge()
+        return {name: self.frame(name).count() for name in NETWORK_TABLES[:3]}
 
     def _read_days(self, tables: Tables) -> int:
         known = self._known_days()
@@ -100,9 +103,9 @@ class Job:
     def _read_day(self, tables: Tables, day: int) -> None:
         published = tables.frame(self.spark, "publications", [day])
         delivered = tables.frame(self.spark, "deliveries", [day])
-        self.write(streams(day, published, delivered), f"days/streams/{day}")
-        of_day = self.spark.read.schema(STREAMS).parquet(str(self.out / f"days/streams/{day}"))
-        self.write(partials(day, delivered, of_day, self.length), f"days/partials/{day}")
+        with read_day(day, published, delivered, self.length) as (of_day, bits):
+            self.write(of_day, f"days/streams/{day}")
+            self.write(bits, f"days/partials/{day}")
 
     def _known_days(self) -> Days:
         path = self.out / "days.json"
@@ -119,10 +122,12 @@ class Job:
         paths = [str(self.out / f"days/{name}/{day}") for day in tables.days]
         return self.spark.read.schema(schema).parquet(*paths)
 
-    def _bring_together(self, tables: Tables) -> None:
+    def bring_together(
+        self, tables: Tables, all_streams: DataFrame, all_partials: DataFrame
+    ) -> None:
+        """Make profiles of what was published and delivered."""
+        self.tables, self.streams, self.partials = tables, all_streams, all_partials
         spark = self.spark
-        all_streams = self._of_days(tables, "streams", STREAMS)
-        all_partials = self._of_days(tables, "partials", PARTIALS)
         told = {name: tables.frame(spark, name) for name in ("subscriptions", "advertisements")}
         clients = (
             told["subscriptions"].select("client").union(told["advertisements"].select("client"))
@@ -173,14 +178,15 @@ class Job:
             F.coalesce("vectors", F.lit(0)).alias("vectors"),
         )
 
-    def _judge(self, tables: Tables) -> None:
-        """Count what is not as it should be."""
-        sums = self._of_days(tables, "streams", STREAMS).select(
+    def judge(self) -> None:
+        """Count what is not as it should be in the profiles that were made."""
+        assert self.streams is not None and self.partials is not None
+        sums = self.streams.select(
             F.sum("doubles"), F.sum("early"), F.count_if(F.col("publications") == 0)
         )
         doubles, early, unpublished = sums.first() or (0, 0, 0)
         ones = F.aggregate("words", F.lit(0), lambda total, word: total + F.bit_count(word))
-        more = self._of_days(tables, "partials", PARTIALS).select(F.sum(F.col("rows") - ones))
+        more = self.partials.select(F.sum(F.col("rows") - ones))
         (twice,) = more.first() or (0,)
         silent = self.frame("subscriptions").where("vectors = 0").count()
         strangers = self.frame("incarnations").where("not advertised").count()

@@ -35,8 +35,8 @@ def to_network(
     `brokers` say what there is, if they are given; otherwise those that were traced are, with what they were
     measured to be able to do.
     """
-    publishers = _sorted(tables["publishers"], "name", reading, "publishers had left by the end")
-    subscriptions = _sorted(
+    publishers = present(tables["publishers"], "name", reading, "publishers had left by the end")
+    subscriptions = present(
         tables["subscriptions"], "subscription", reading, "subscriptions were withdrawn by the end"
     )
     places = {row["number"]: place for place, row in enumerate(publishers)}
@@ -51,7 +51,6 @@ def to_network(
     if not capacities:
         raise InputError("the trace names no broker: say which there are")
     known = {one.name for one in capacities}
-    pairs = sorted((row["one"], row["other"]) for row in tables["links"].toArrow().to_pylist())
     return Network(
         capacities,
         tuple(
@@ -61,15 +60,16 @@ def to_network(
         tuple(clients),
         tuple(union(by_client[client]) for client in clients),
         tuple(row["span"] for row in publishers),
-        tuple(pair for pair in pairs if known.issuperset(pair)),
-        tuple(_home(row["broker"], known) for row in publishers),
-        tuple(_home(homes[client], known) for client in clients),
+        joined(tables["links"], known),
+        tuple(home_of(row["broker"], known) for row in publishers),
+        tuple(home_of(homes[client], known) for client in clients),
         scaling_for(length),
         tuple(len(by_client[client]) for client in clients),
     )
 
 
-def _sorted(frame: DataFrame, key: str, reading: Reading, gone: str) -> list[Row]:
+def present(frame: DataFrame, key: str, reading: Reading, gone: str) -> list[Row]:
+    """The rows of those who are still there, in order; how many are not is counted."""
     rows: list[Row] = sorted(frame.toArrow().to_pylist(), key=lambda row: row[key])
     there = [row for row in rows if row["present"]]
     reading.count(f"{gone}, and are not planned for", len(rows) - len(there))
@@ -106,5 +106,12 @@ def _capacities(brokers: DataFrame, reading: Reading) -> tuple[Capacity, ...]:
     )
 
 
-def _home(broker: str | None, known: set[str]) -> str | None:
+def joined(links: DataFrame, known: set[str]) -> tuple[tuple[str, str], ...]:
+    """The links between known brokers, in order."""
+    pairs = sorted((row["one"], row["other"]) for row in links.toArrow().to_pylist())
+    return tuple(pair for pair in pairs if known.issuperset(pair))
+
+
+def home_of(broker: str | None, known: set[str]) -> str | None:
+    """Where somebody is, if that broker is known."""
     return broker if broker in known else None

@@ -49,7 +49,8 @@ class RunningClient:
 class Runner:
     """Runs the clients of a topology; `seen` and `made` look on.
 
-    `addresses` says where each broker is to be found. `seconds` bounds how long each publisher publishes.
+    `addresses` says where each broker is to be found. `seconds` bounds how long each publisher publishes; it may be
+    set later, and then nobody publishes any more who has done so for that long.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Runner:
         self.running: dict[str, RunningClient] = {}
         self.outcome = Outcome()
         self._addresses = addresses
-        self._seconds = seconds
+        self.seconds = seconds
         self._record = record
         self._seen = seen
         self._made = made
@@ -116,7 +117,7 @@ class Runner:
         payload = bytes(plan.payload_bytes)
         for number, event in enumerate(events_of(plan, self.topology.folder)):
             due = number / plan.rate_per_s
-            if self._seconds is not None and due >= self._seconds:
+            if self.seconds is not None and due >= self.seconds:
                 break
             if (wait := begin + due - loop.time()) > SLICE_S:
                 await asyncio.sleep(wait)

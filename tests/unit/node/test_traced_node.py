@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from runnel.trace.summary import summarise
 
 async def served(trace: dict[str, Any], count: int) -> int:
     """Publish so much to a subscriber at one node, and end the node in good order; its exit code."""
-    config = read_config({"name": "B1", "listen": "127.0.0.1:0", "trace": trace, "drain_s": 5})
+    tables = {"trace": trace, "profiles": {"output_bytes_per_s": 50_000}, "drain_s": 5}
+    config = read_config({"name": "B1", "listen": "127.0.0.1:0", **tables})
     node = Node(config)
     url = str(await node.start())
     serving = asyncio.get_running_loop().create_task(node.serve())
@@ -40,7 +42,11 @@ def test_a_node_writes_what_happened(tmp_path: Path) -> None:
     assert summarise(trace).complaints == []
     assert [row["attributes"]["n"] for row in trace.rows("publications")] == list(range(20))
     assert {row["client"] for row in trace.rows("deliveries")} == {"sub"}
-    assert [row["event"] for row in trace.rows("brokers")] == ["started", "stopped"]
+    started, stopped = trace.rows("brokers")
+    assert (started["event"], stopped["event"]) == ("started", "stopped")
+    about = json.loads(started["detail"])
+    assert about["address"].startswith("runnel://127.0.0.1:")
+    assert about["output_bytes_per_second"] == 50_000, "what it may be planned to send"
     assert sum(row["publications_in"] for row in trace.rows("intervals")) == 20
 
 

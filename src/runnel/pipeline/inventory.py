@@ -1,0 +1,339 @@
+"""What brokers there are, and what a plan must keep to: one TOML file, for people to write.
+
+    [plan]                      algorithm, seed
+    [constraints]               head_room_percent, max_moves, excluded = ["B3"], pinned = { alice = "B1" }
+    [defaults]                  what brokers have that do not say otherwise
+    [brokers.B1]                address, output_bytes_per_s, matching_base_us, matching_each_us
+    [brokers."W1..W20"]         twenty equal brokers; {name} and {number} in their address are each one's own
+
+Rules:
+- What the file says wins over what a trace tells. "measured", which is the default, is what the trace tells: what the
+  broker was configured to be planned with, or else what it was measured to be able to do.
+- A file without brokers means those that were traced.
+- Every mistake is an InputError that begins with the file and the key.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from runnel.allocation.constraints import Constraints
+from runnel.allocation.load import Capacity, Delay
+from runnel.allocation.planner import NAMES, PlanOptions
+from runnel.complaints import explain
+from runnel.errors import InputError
+
+MEASURED, UNLIMITED = "measured", "unlimited"
+MOST_IN_A_GROUP = 100_000
+_GROUP = re.compile(r"(?P<prefix>.*?)(?P<first>\d+)\.\.(?P<again>.*?)(?P<last>\d+)")
+
+Amount = Annotated[float, Meta(ge=0, le=1e15)] | str
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+class Said(_Table, frozen=True):
+    """What a file says of a broker; None: nothing."""
+
+    address: str | None = None
+    output_bytes_per_s: Amount | None = None
+    matching_base_us: Amount | None = None
+    matching_each_us: Amount | None = None
+
+
+class _Plan(_Table, frozen=True):
+    algorithm: str = "cram-iou"
+    seed: int = 0
+
+
+class _Constraints(_Table, frozen=True):
+    head_room_percent: Annotated[float, Meta(ge=0, le=99.99)] = 0.0
+    max_moves: Annotated[int, Meta(ge=0)] | None = None
+    excluded: list[str] = []
+    pinned: dict[str, str] = {}
+
+
+class _File(_Table, frozen=True):
+    plan: _Plan = msgspec.field(default_factory=_Plan)
+    constraints: _Constraints = msgspec.field(default_factory=_Constraints)
+    defaults: Said = msgspec.field(default_factory=Said)
+    brokers: dict[str, Said] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What a trace tells of a broker. None: neither said nor measured."""
+
+    name: str
+    address: str | None = None
+    output_bytes_per_s: float | None = None
+    base_ns: int | None = None
+    each_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The brokers that may be planned with, and where they listen."""
+
+    capacities: tuple[Capacity, ...]
+    addresses: dict[str, str]
+    unknown: int  # how many have no limit of their output because nobody knows any
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a file says, its groups taken apart. Without a file: whatever was traced, and no constraints."""
+
+    brokers: Mapping[str, Said] = field(default_factory=dict)
+    defaults: Said = field(default_factory=Said)
+    constraints: Constraints = field(default_factory=Constraints)
+    options: PlanOptions = field(default_factory=PlanOptions)
+    origin: str = "the trace"
+
+    def strangers(self, traced: Sequence[Traced]) -> list[str]:
+        """The brokers that were traced, but are not in the file; one that is excluded there is."""
+        known = {*self.brokers, *self.constraints.excluded}
+        return [one.name for one in traced if one.name not in known] if self.brokers else []
+
+    def fleet(self, traced: Sequence[Traced]) -> Fleet:
+        """The brokers, by name, with what is said here or was traced."""
+        told = {one.name: one for one in traced}
+        names = sorted({*self.brokers, *self.constraints.excluded} if self.brokers else told)
+        if not names:
+            raise InputError(f"{self.origin}: there is no broker: write [brokers.B1]")
+        capacities, unknown = [], 0
+        for name in names:
+            said, seen = self.brokers.get(name, Said()), told.get(name, Traced(name))
+            output = self._value(said, "output_bytes_per_s", seen.output_bytes_per_s)
+            base_us = self._value(said, "matching_base_us", _us(seen.base_ns)) or 0.0
+            each_us = self._value(said, "matching_each_us", _us(seen.each_ns)) or 0.0
+            delay = Delay(math.ceil(base_us * 1_000), math.ceil(each_us * 1_000))
+            unknown += output is None
+            limit = None if output in (None, math.inf) else output
+            capacities.append(Capacity(name, limit, delay))
+        known = {name: self._address(name, told) for name in names}
+        addresses = {name: address for name, address in known.items() if address}
+        missing = [name for name in names if name not in addresses]
+        if addresses and missing:
+            raise InputError(
+                f"{self.origin}: brokers.{missing[0]}.address: is missing, and it was not traced: "
+                "say where it listens"
+            )
+        return Fleet(tuple(capacities), addresses, unknown)
+
+    def _value(self, said: Said, key: str, traced: float | None) -> float | None:
+        """A figure, as said here, or else as traced; None: nobody knows."""
+        value = getattr(said, key)
+        if value is None:
+            value = getattr(self.defaults, key)
+        if value is None or value == MEASURED:
+            return traced
+        return math.inf if value == UNLIMITED else float(value)
+
+    def _address(self, name: str, told: Mapping[str, Traced]) -> str | None:
+        said = self.brokers.get(name, Said()).address
+        return said or (told[name].address if name in told else None)
+
+    def but(
+        self,
+        *,
+        algorithm: str | None = None,
+        seed: int | None = None,
+        headroom_percent: float | None = None,
+        max_moves: int | None = None,
+        excluded: Sequence[str] = (),
+        pinned: Mapping[str, str] | None = None,
+    ) -> Inventory:
+        """The same, but for what is asked besides; None: as it is.
+
+        >>> Inventory().but(headroom_percent=20.0, excluded=["B3"]).constraints
+        Constraints(pinned={}, excluded=('B3',), headroom_percent=20.0, max_moves=None)
+        """
+        was = self.constraints
+        constraints = Constraints(
+            {**was.pinned, **(pinned or {})},
+            tuple(dict.fromkeys([*was.excluded, *excluded])),
+            was.headroom_percent if headroom_percent is None else headroom_percent,
+            was.max_moves if max_moves is None else max_moves,
+        )
+        options = replace(
+            self.options,
+            algorithm=self.options.algorithm if algorithm is None else NAMES[algorithm],
+            seed=self.options.seed if seed is None else seed,
+        )
+        return replace(self, constraints=constraints, options=options)
+
+
+def _us(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / 1_000
+
+
+# -- reading ------------------------------------------------------------------------------------------
+
+
+def read_inventory(path: Path) -> Inventory:
+    """Read and verify a file."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        why = error.strerror or error
+        raise InputError(
+            f"{path}: cannot be opened: {why}; `runnel pipeline init {path}` writes one"
+        ) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: this is not TOML: {error}") from None
+    try:
+        return make_inventory(tables, str(path))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def make_inventory(tables: Mapping[str, Any], origin: str = "the file") -> Inventory:
+    """Verify what a file says, already taken apart.
+
+    >>> sorted(make_inventory({"brokers": {"W9..W11": {"address": "{name}.example:7001"}}}).brokers)
+    ['W10', 'W11', 'W9']
+    >>> make_inventory({"brokers": {"B1": {"output_bytes": 5}}})
+    Traceback (most recent call last):
+    runnel.errors.InputError: brokers.B1.output_bytes: there is no such key; did you mean output_bytes_per_s? \
+known here: address, output_bytes_per_s, matching_base_us, matching_each_us
+    """
+    try:
+        file = msgspec.convert(tables, _File)
+    except msgspec.ValidationError as error:
+        raise InputError(explain(str(error), tables, _File)) from None
+    if file.defaults.address is not None:
+        raise InputError("defaults.address: give it to each broker by itself")
+    _verify_amounts("defaults", file.defaults)
+    brokers: dict[str, Said] = {}
+    for key, said in file.brokers.items():
+        _verify_amounts(f"brokers.{key}", said)
+        for name, own in _members(key, said):
+            # Who is named by itself is none of the group, whatever comes first.
+            if name not in file.brokers or key == name:
+                if name in brokers:
+                    raise InputError(f"brokers.{key}: {name} is in another group, too")
+                brokers[name] = own
+    asked = file.constraints
+    pinned, excluded = dict(asked.pinned), tuple(asked.excluded)
+    for client, broker in pinned.items():
+        if brokers and broker not in brokers:
+            raise InputError(f"constraints.pinned.{client}: there is no [brokers.{broker}]")
+    if file.plan.algorithm.lower() not in NAMES:
+        raise InputError(
+            f"plan.algorithm: there is no {file.plan.algorithm!r}; there are {', '.join(NAMES)}"
+        )
+    options = PlanOptions(NAMES[file.plan.algorithm.lower()], file.plan.seed)
+    constraints = Constraints(pinned, excluded, asked.head_room_percent, asked.max_moves)
+    return Inventory(brokers, file.defaults, constraints, options, origin)
+
+
+def _verify_amounts(place: str, said: Said) -> None:
+    for key in ("output_bytes_per_s", "matching_base_us", "matching_each_us"):
+        words = (MEASURED, UNLIMITED) if key == "output_bytes_per_s" else (MEASURED,)
+        value = getattr(said, key)
+        if isinstance(value, str) and value not in words:
+            listed = " or ".join(f'"{word}"' for word in words)
+            raise InputError(f"{place}.{key}: must be a number or {listed}, got {value!r}")
+        if key == "output_bytes_per_s" and value == 0:
+            raise InputError(
+                f'{place}.{key}: nothing can be sent with 0: exclude the broker, or say "unlimited"'
+            )
+
+
+def _members(key: str, said: Said) -> Iterator[tuple[str, Said]]:
+    """A broker; or those of a group, each with its own address.
+
+    >>> [name for name, _ in _members("b08..b10", Said())]
+    ['b08', 'b09', 'b10']
+    """
+    group = _GROUP.fullmatch(key)
+    if group is None:
+        yield key, said
+        return
+    first, last = int(group["first"]), int(group["last"])
+    if group["again"] != group["prefix"] or not 0 <= last - first < MOST_IN_A_GROUP:
+        raise InputError(f"brokers.{key}: is no group of brokers: write B1..B20")
+    address = said.address
+    if address and last > first and "{name}" not in address and "{number}" not in address:
+        raise InputError(
+            f"brokers.{key}.address: is the same for all of them: write {{name}} or {{number}} in it"
+        )
+    width = len(group["first"]) if group["first"].startswith("0") else 0
+    for number in range(first, last + 1):
+        name = f"{group['prefix']}{number:0{width}}"
+        own = address and address.replace("{name}", name).replace("{number}", str(number))
+        yield name, msgspec.structs.replace(said, address=own)
+
+
+# -- writing ------------------------------------------------------------------------------------------
+
+_BEGIN = """\
+# What brokers there are, and what a plan must keep to:
+#   runnel plan --from-traces traces/ --brokers {file} --out plan.json
+# Lines with a # are as if they were not there.
+
+[plan]
+# {algorithms}
+algorithm = "cram-iou"
+# For algorithms that draw lots.
+seed = 0
+
+[constraints]
+# How much of its output and its matching each broker keeps free.
+head_room_percent = 0
+# At most so many clients and publishers change their broker.
+# max_moves = 50
+# Not to be used any more: what is there goes elsewhere.
+excluded = []
+# Clients that must be at a broker; CLIENT/PUBLISHER says it of one publisher.
+# pinned = {{ "alice" = "B1", "alice/quotes" = "B1" }}
+
+# What brokers can do that do not say it themselves below. "measured" is what traces tell: what a broker is configured
+# to be planned with, or else what it was measured to be able to do.
+[defaults]
+# Bytes per second that a broker may send; or "unlimited".
+output_bytes_per_s = "measured"
+# Microseconds that it takes to match a publication, and how much longer for each subscription.
+matching_base_us = "measured"
+matching_each_us = "measured"
+
+# The brokers. None: those that were traced. [brokers."W1..W20"] are twenty equal ones, with {{name}} or {{number}} in
+# their address. Brokers that no trace has, and that a plan may use as well, belong here too.
+"""
+
+
+def inventory_text(file: str, traced: Sequence[Traced] = ()) -> str:
+    """A file to begin with: every key explained, and the brokers that were traced."""
+    listed = ", ".join(NAMES)
+    parts = [_BEGIN.format(file=file, algorithms=listed)]
+    if not traced:
+        parts.append('\n# [brokers.B1]\n# address = "127.0.0.1:7001"\n')
+    for one in traced:
+        found = {
+            "output_bytes_per_s": one.output_bytes_per_s,
+            "matching_base_us": _us(one.base_ns),
+            "matching_each_us": _us(one.each_ns),
+        }
+        told = [
+            f"# {key} = {value:.10g}" if value is not None else f"# {key}: was not measured"
+            for key, value in found.items()
+        ]
+        address = f"address = {_quoted(one.address)}" if one.address else '# address = "host:port"'
+        parts.append(f"\n[brokers.{_quoted(one.name)}]\n{address}\n" + "\n".join(told) + "\n")
+    return "".join(parts)
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()

@@ -1,0 +1,183 @@
+"""A plan from traces: the planner's own, of the network that the trace's rows tell, and fit to be applied."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from runnel.allocation.constraints import Constraints
+from runnel.allocation.evidence import evidence_of
+from runnel.allocation.load import Capacity, Delay, scaling_for
+from runnel.allocation.network import Network
+from runnel.allocation.plan import Plan, from_json, to_json
+from runnel.allocation.planner import make_plan
+from runnel.allocation.profiles import Profile, union
+from runnel.cli.main import main
+from runnel.errors import InputError
+from runnel.lab.run import Run
+from runnel.pipeline.inventory import Inventory, make_inventory
+from runnel.pipeline.jobs import Job
+from runnel.pipeline.planning import measure, plan_network
+from runnel.trace.reader import Trace, open_trace
+from sparked import LENGTH, SECOND, Known
+
+LIKE_TRACED = {"output_bytes_per_s": 200_000, "matching_base_us": 20, "matching_each_us": 2}
+
+
+@pytest.fixture(scope="module")
+def trace(run: Run) -> Trace:
+    return open_trace(run.trace)
+
+
+@pytest.fixture(scope="module")
+def known(trace: Trace) -> Known:
+    return Known(trace)
+
+
+@pytest.fixture(scope="module")
+def plan(done: Job) -> Plan:
+    """With a limit of moves, however large, it is planned in one process: what comes out is known to the last digit."""
+    return plan_network(done, Inventory().but(max_moves=1_000))
+
+
+def network_of(trace: Trace, known: Known) -> Network:
+    """What the rows of a trace say, read one after the other."""
+    names = sorted({row["broker"] for row in trace.rows("brokers")})
+    links = {
+        (min(row["broker"], row["peer"]), max(row["broker"], row["peer"]))
+        for row in trace.rows("links")
+        if row["kind"] == "broker"
+    }
+    by_client: dict[str, list[Profile]] = {}
+    for id, profile in known.by_subscription().items():
+        by_client.setdefault(known.owners[id], []).append(profile)
+    at = {
+        f"{row['client']}/{row['publisher']}": row["broker"] for row in trace.rows("advertisements")
+    }
+    clients = sorted(by_client)
+    return Network(
+        tuple(Capacity(name, 200_000.0, Delay(20_000, 2_000)) for name in names),
+        tuple(known.publishers),
+        tuple(clients),
+        tuple(union(by_client[client]) for client in clients),
+        known.windows.spans,
+        tuple(sorted(links)),
+        tuple(at[one.name] for one in known.publishers),
+        tuple(known.homes[client] for client in clients),
+        scaling_for(LENGTH),
+        tuple(len(by_client[client]) for client in clients),
+    )
+
+
+def test_the_plan_is_the_planners_own(plan: Plan, trace: Trace, known: Known) -> None:
+    local = make_plan(network_of(trace, known), constraints=Constraints(max_moves=1_000))
+    assert plan.overlay == local.overlay and len(plan.overlay) < 7
+    assert {name: plan.subscriptions[name] for name in local.subscriptions} == local.subscriptions
+    assert (plan.publishers, plan.freed, plan.moved) == (local.publishers, local.freed, local.moved)
+    assert (plan.after, plan.before) == (local.after, local.before)
+    assert plan.brokers_at_least == local.brokers_at_least
+
+
+def test_everybody_is_in_it_by_the_names_that_apply_knows(plan: Plan, trace: Trace) -> None:
+    rows = list(trace.rows("advertisements"))
+    clients = {row["client"] for row in [*rows, *trace.rows("subscriptions")]}
+    assert set(plan.subscriptions) == clients
+    told = {
+        f"{row['client']}/{row['publisher']}": (
+            row["client"],
+            row["publisher"],
+            f"{row['advertisement']:x}",
+        )
+        for row in rows
+    }
+    owners = {
+        key: (one.client, one.publisher, one.advertisement) for key, one in plan.owners.items()
+    }
+    assert owners == told
+    for key, owner in plan.owners.items():
+        assert plan.subscriptions[owner.client] == plan.publishers[key], "it goes along"
+    assert from_json(to_json(plan)) == plan
+    assert "nobody says where brokers listen: this plan cannot be applied" in plan.notes
+
+
+def test_it_says_what_it_rests_on(plan: Plan, trace: Trace, known: Known) -> None:
+    profiles = known.by_subscription().values()
+    wanted = {number for profile in profiles for number in profile}
+    pairs = zip(known.windows.spans, known.publishers, strict=True)
+    windows = [(span, one.bandwidth) for n, (span, one) in enumerate(pairs) if n in wanted]
+    received = [sum(bits.bit_count() for bits in profile.values()) for profile in profiles]
+    times = [row["time_ns"] for row in trace.rows("publications")]
+    expected = evidence_of("traces", (max(times) - min(times)) / SECOND, windows, received)
+    found = plan.evidence
+    assert found is not None
+    for name in ("seconds", "publishers", "publications", "followed", "subscriptions"):
+        assert getattr(found, name) == getattr(expected, name), name
+    assert (found.with_few, found.with_none) == (expected.with_few, expected.with_none)
+    sizes = Counter(len(row["selection"]) for row in trace.rows("subscriptions"))
+    mean = sum(size * count for size, count in sizes.items()) / sizes.total()
+    assert found.subscription_bytes == pytest.approx(mean + 40, abs=0.06)
+
+
+def test_brokers_are_what_they_say_of_themselves(done: Job) -> None:
+    found = measure(Job(done.spark, done.traces, done.out))
+    assert len(found) == 7
+    for one in found:
+        assert one.address is None, "in the simulator there is no such thing"
+        assert (one.output_bytes_per_s, one.base_ns, one.each_ns) == (200_000.0, 20_000, 2_000)
+
+
+def inventory_of(**more: Any) -> Inventory:
+    brokers = {f"B{n}": {"address": f"10.0.0.{n}:7001", **LIKE_TRACED} for n in range(7)}
+    return make_inventory({"brokers": brokers | more.pop("brokers", {}), **more}, "brokers.toml")
+
+
+def test_constraints_are_kept_and_addresses_are_there(done: Job, plan: Plan) -> None:
+    publisher = next(iter(plan.owners.values())).client
+    asked = {"excluded": ["B0"], "head_room_percent": 10, "pinned": {publisher: "B6"}}
+    found = plan_network(done, inventory_of(constraints=asked, brokers={"B9": {"address": "h:1"}}))
+    assert "B0" in found.freed and found.addresses["B9"] == "h:1"
+    assert set(found.addresses) == {*found.overlay, *found.freed}
+    [key] = [key for key, owner in found.owners.items() if owner.client == publisher]
+    assert found.publishers[key] == found.subscriptions[publisher] == "B6"
+    assert all(load.output_ratio <= 0.9 for load in found.after.values())
+    assert found.asked is not None and found.asked.headroom_percent == 10
+
+
+def test_a_broker_that_serves_and_is_not_in_the_file_is_a_mistake(done: Job) -> None:
+    some = {f"B{n}": LIKE_TRACED for n in range(6)}
+    with pytest.raises(InputError, match=r"brokers\.toml: B6 served when the trace ended"):
+        plan_network(done, make_inventory({"brokers": some}, "brokers.toml"))
+    given_up = {"brokers": some, "constraints": {"excluded": ["B6"]}}
+    found = plan_network(done, make_inventory(given_up, "brokers.toml").but(max_moves=1_000))
+    assert "B6" in found.freed and len(found.before) == 7
+
+
+def test_what_cannot_be_is_said(done: Job) -> None:
+    with pytest.raises(InputError, match="no client or publisher nobody in this network"):
+        plan_network(done, Inventory().but(pinned={"nobody": "B1"}, max_moves=1_000))
+    weak = make_inventory({"defaults": {"output_bytes_per_s": 10}}).but(algorithm="fbf")
+    with pytest.raises(InputError, match="more output than the largest broker has"):
+        plan_network(done, weak)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "--from-traces", "nowhere"], "this is no trace"),
+        (["plan", "127.0.0.1:1", "--from-traces", "x"], "say one of them"),
+        (["plan", "--brokers", "x.toml"], "go with --from-traces DIR"),
+        (["plan", "--from-traces", "x", "--brokers", "y.toml"], "y.toml: cannot be opened"),
+        (["plan", "--from-traces", "x", "--pin", "a"], "write CLIENT=BROKER"),
+        (["pipeline", "plan", "--traces", "x", "--out", "y", "--head-room", "z"], "no percentage"),
+    ],
+)
+def test_mistakes_are_told_before_spark_starts(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(main, arguments)
+    assert told.exit_code == 2 and said in told.output

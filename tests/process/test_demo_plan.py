@@ -1,0 +1,50 @@
+"""From traces to another network, on real processes: brokers record, Spark plans, `runnel apply` switches, traces tell.
+
+The demonstration is the test: it gives the commands that a user would give, and counts by brute force.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import commands
+import pytest
+from commands import Shell
+
+from runnel.allocation.plan import from_json
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark takes a quarter of a minute on a machine that does nothing else, and much more on one that does."""
+    monkeypatch.setattr(commands, "WITHIN_S", 400.0)
+
+
+def test_fewer_brokers_do_the_same_work_and_nothing_is_lost(tmp_path: Path) -> None:
+    with Shell(tmp_path) as shell:
+        running = shell.start("demo", "--seconds", "4", "--keep", "kept", "--json")
+        assert running.end() == 0, running.said
+        assert shell.left() == []
+        told = json.loads(running.out)
+        assert told["lost"] == told["doubled"] == told["disordered"] == told["in_doubt"] == 0
+        assert told["delivered"] == told["must"] > 1_000
+        before, after = told["before"], told["after"]
+        assert before["brokers"] == 7 and after["brokers"] < 7
+        assert after["messages_per_s"] < before["messages_per_s"]
+        plan = from_json((tmp_path / "kept" / "plan.json").read_bytes())
+        assert len(plan.overlay) == after["brokers"]
+        assert len(plan.addresses) == 7 and set(plan.owners) == set(plan.publishers)
+        assert plan.evidence is not None and plan.evidence.source == "traces"
+        assert all(0 < load.output_ratio <= 1 for load in plan.after.values())
+        shown = shell.run("plan", "show", "kept/plan.json")
+        assert "rests on" in shown and "capacity" in shown
+
+
+def test_ctrl_c_while_spark_plans_leaves_nothing(tmp_path: Path) -> None:
+    with Shell(tmp_path) as shell:
+        running = shell.start("demo", "--seconds", "3").until("looking at the files")
+        assert running.end(signal.SIGINT) == 130
+        assert shell.left() == []
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,116 @@
+"""What a scorecard says: goals met and missed, what is sent again, how sure it is; old plans have less to say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from allocation_small import small_network
+from runnel.allocation.constraints import Constraints
+from runnel.allocation.evidence import Evidence, doubts, evidence_of
+from runnel.allocation.goals import Goal, goals_of, resent_of
+from runnel.allocation.plan import BrokerLoad, Plan, from_json, to_json
+from runnel.allocation.planner import make_plan
+from runnel.cli.plantext import ROWS_MAX, remarks, scorecard, sureness
+from runnel.cli.tables import show
+
+
+def load(output_ratio: float, subscriptions: int = 1) -> BrokerLoad:
+    return BrokerLoad(10.0, 1_000.0 * output_ratio, subscriptions, 0.1, output_ratio)
+
+
+def plan_of(**fields: object) -> Plan:
+    plain = {"algorithm": "FBF", "overlay": {"A": None}, "subscriptions": {}, "publishers": {}}
+    return from_json(json.dumps({"version": 1, **plain, **fields}).encode())
+
+
+def goal(plan: Plan, name: str) -> Goal:
+    return next(goal for goal in goals_of(plan) if goal.name == name)
+
+
+def test_what_was_asked_of_a_plan_is_in_the_document_and_among_its_goals() -> None:
+    asked = Constraints(headroom_percent=25.0, max_moves=100, excluded=("B5",))
+    plan = make_plan(small_network(), constraints=asked)
+    assert plan.asked is not None and plan.asked.excluded == ["B5"]
+    assert from_json(to_json(plan)) == plan
+    assert goal(plan, "head-room").most == pytest.approx(0.75)
+    assert goal(plan, "head-room").is_met and goal(plan, "moves").is_met
+    assert goal(plan, "capacity").is_met
+
+
+def test_goals_that_are_missed_are_missed() -> None:
+    overlay = {"A": None, "B": "A", "C": "A"}
+    after = {"A": load(1.2), "B": load(0.1), "C": load(0.1)}
+    plan = Plan(algorithm="MANUAL", overlay=overlay, subscriptions={}, publishers={}, after=after)
+    assert [(one.name, one.was_met, one.is_met) for one in goals_of(plan)] == [
+        ("capacity", None, False),
+        ("balance", None, False),
+        ("brokers", None, False),
+    ]
+
+
+def test_what_is_sent_again_goes_the_way_to_the_publishers() -> None:
+    """A chain A – B – C; all subscriptions at A, one publisher at C: each crosses two links after its own."""
+    chain = {"A": None, "B": "A", "C": "B"}
+    after = {"A": load(0.5, 10), "B": load(0.1, 0), "C": load(0.1, 0)}
+    plan = Plan(
+        algorithm="FBF", overlay=chain, subscriptions={}, publishers={"p": "C"}, after=after
+    )
+    assert resent_of(plan).bytes == 100 * (10 * 3) + 100 * 3
+    sized = Evidence("traces", 1.0, 1, 1, 1, 10, 0, 0, 50.0, 10.0)
+    plan = Plan(
+        **{key: getattr(plan, key) for key in ("algorithm", "overlay", "after", "publishers")},
+        subscriptions={},
+        evidence=sized,
+    )
+    assert resent_of(plan).bytes == 50 * (10 * 3) + 10 * 3
+
+
+def test_evidence_counts_what_plans_rest_on() -> None:
+    windows = [(1_000, 80.0), (200, 15.0), (3, 5.0)]
+    found = evidence_of("brokers", 12.3456, windows, [0, 0, 9, 10, 500])
+    assert (found.publications, found.followed, found.seconds) == (1_203, 200, 12.346)
+    assert (found.subscriptions, found.with_none, found.with_few) == (5, 2, 1)
+    assert doubts(found) == ["60% of the subscriptions got fewer than 10 of them"]
+    assert evidence_of("brokers", 0.0, [], []).followed == 0
+
+
+def test_an_old_plan_has_a_scorecard_too(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = plan_of(after={"A": {**json.loads(json.dumps(loads(0.5)))}})
+    assert plan.evidence is None and plan.asked is None and sureness(None) == []
+    show(*scorecard(plan))
+    told = capsys.readouterr().out
+    assert "capacity" in told and "50% met" in told and "rests on" not in told
+
+
+def loads(ratio: float) -> dict[str, float]:
+    one = load(ratio)
+    return {name: getattr(one, name) for name in one.__struct_fields__}
+
+
+def test_a_scorecard_has_freed_brokers_and_the_first_of_many(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    many = {f"B{n}": load(n / 200) for n in range(100)}
+    plan = Plan(
+        algorithm="FBF",
+        overlay={"B0": None} | {f"B{n}": "B0" for n in range(1, 90)},
+        subscriptions={},
+        publishers={},
+        before=many,
+        after={name: many[name] for name in list(many)[:90]},
+        freed=[f"B{n}" for n in range(90, 100)],
+    )
+    show(*scorecard(plan))
+    told = capsys.readouterr().out
+    assert f"{100 - ROWS_MAX} more are in the document" in told
+    assert " B89 " in told and " B1 " not in told, "the most loaded come first"
+    assert remarks(plan)[0] == "freed: B90, B91, B92, B93, B94, B95, B96, B97, B98, B99"
+    few = Plan(
+        algorithm="FBF", overlay={"A": None}, subscriptions={}, publishers={},
+        before={"A": load(0.2), "Z": load(0.1)}, after={"A": load(0.3)}, freed=["Z"],
+    )  # fmt: skip
+    show(*scorecard(few))
+    told = capsys.readouterr().out
+    assert "Z" in told and "freed" in told and "10% → 0%" in told
