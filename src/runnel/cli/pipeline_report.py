@@ -1,0 +1,119 @@
+"""`runnel pipeline report`: what a trace says about a network, before and after a change, as a page with figures."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runnel.cli.pipelinejob import directory, job_options, running_job, tell_decisions
+from runnel.cli.tables import make_table, show
+from runnel.errors import InputError
+from runnel.trace.reader import open_trace
+
+if TYPE_CHECKING:
+    from runnel.pipeline.jobs import Job
+    from runnel.pipeline.report import Measured
+
+SECOND = 1_000_000_000
+
+
+@click.command()
+@job_options
+@click.option(
+    "--before",
+    type=directory,
+    metavar="DIR",
+    help="A trace from before the change; --traces is from after it.",
+)
+@click.option("--at", metavar="TIME", help="The change came at this time of the trace.")
+@click.option("--from", "start", metavar="TIME", help="Only from this time on.")
+@click.option("--to", "end", metavar="TIME", help="Only before this time.")
+def report(
+    before: Path | None, at: str | None, start: str | None, end: str | None, **told: Any
+) -> None:
+    """Tell how a network did: rates, utilisations, delays, hops, forwarding, overhead; as a page with figures.
+
+    With --before or --at it is told twice, before and after a change, with what became of each number.
+    A TIME is in seconds, as `runnel trace show` has it, or '2026-01-31 12:30:00' in UTC.
+
+    \b
+    Written to --out:
+      report/report.md            the page, with figures as SVG and PNG
+      report/report.json          its numbers
+      report/NAME/brokers         Parquet: every broker's load
+      report/NAME/intervals       Parquet: the same, interval by interval
+
+    \b
+    Examples:
+      runnel pipeline report --traces traces/ --out report/
+      runnel pipeline report --traces tuesday/ --before monday/ --out report/
+      runnel pipeline report --traces traces/ --at '2026-01-31 12:30:00' --out report/
+    """
+    if before and at:
+        raise InputError("--before and --at say the same in two ways: take one of them")
+    times = {
+        name: _time(name, text) for name, text in (("--at", at), ("--from", start), ("--to", end))
+    }
+    if before:
+        open_trace(before)
+    if find_spec("matplotlib") is None:
+        raise InputError("matplotlib is not installed: pip install 'runnel[lab]'")
+    with running_job(told) as job:
+        found = measure_all(job, before, times)
+        from runnel.cli.reportpage import rows_of, write_page
+
+        table = make_table(
+            "before → after" if len(found) > 1 else "measured", "", *found, "change", words=("",)
+        )
+        for label, *cells in rows_of(list(found.values())):
+            table.add_row(label, *cells)
+        show(table)
+        tell_decisions(job)
+        click.echo(f"written to {write_page(job.out / 'report', found, job.reading.lines)}")
+
+
+def measure_all(job: Job, before: Path | None, times: dict[str, int | None]) -> dict[str, Measured]:
+    """One window, or two."""
+    from runnel.pipeline.jobs import Job
+    from runnel.pipeline.report import measure
+
+    start_ns, end_ns, cut_ns = times["--from"], times["--to"], times["--at"]
+    if before:
+        earlier = Job(
+            job.spark, before, job.out, job.length, job.skip_unreadable, job.tell, job.reading
+        )
+        return {
+            "before": measure(earlier, "before"),
+            "after": measure(job, "after", start_ns, end_ns),
+        }
+    if cut_ns is None:
+        return {"measured": measure(job, "measured", start_ns, end_ns)}
+    return {
+        "before": measure(job, "before", start_ns, cut_ns),
+        "after": measure(job, "after", cut_ns, end_ns),
+    }
+
+
+def _time(option: str, text: str | None) -> int | None:
+    """A time in nanoseconds of the trace's clock.
+
+    >>> _time("--at", "1.5"), _time("--at", "1970-01-01 00:01:00")
+    (1500000000, 60000000000)
+    """
+    if text is None:
+        return None
+    try:
+        return round(float(text) * SECOND)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{option}: {text!r} is no time: write seconds, or '2026-01-31 12:30:00'"
+        ) from None
+    return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * SECOND)

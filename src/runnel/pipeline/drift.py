@@ -1,0 +1,182 @@
+"""When a plan no longer fits, and when another is worth proposing: decisions alone, without Spark, files or clocks.
+
+    fit_of      the plan's network under today's traffic: who is overloaded, how far rates are from what was planned
+    saving_of   what another plan saves, compared with that
+    decide      whether to propose it now, and what to remember until the next batch
+
+Hysteresis, so that nothing is proposed for a passing change, and nothing twice:
+
+    a reason must hold for `hold` batches in a row: a drift, and a plan that saves enough or relieves who is overloaded
+    after a proposal nothing is proposed for `rest` batches, nor before there was a batch without such a reason, by half
+    of the threshold (the proposal was applied, or the change has passed)
+    a network that was proposed before is not proposed again; with another plan in force everything starts anew
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from runnel.allocation.layout import Layout, overloaded, predicted
+from runnel.allocation.load import MICRO
+from runnel.allocation.network import Network
+from runnel.allocation.plan import Plan
+from runnel.errors import InputError
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """From when on something counts. Percentages are of what was planned, or of what there is."""
+
+    drift_percent: float = 20.0
+    saving_percent: float = 10.0
+    hold: int = 3
+    rest: int = 10
+
+    def __post_init__(self) -> None:
+        if self.drift_percent <= 0 or not 0 < self.saving_percent < 100:
+            raise InputError("the drift is above 0%, and the saving between 0% and 100%")
+        if self.hold < 1 or self.rest < 0:
+            raise InputError("a reason holds for 1 batch or more, and 0 batches or more are a rest")
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A plan's network under today's traffic. `homeless` clients are at no broker of it, and weigh nothing."""
+
+    brokers: int
+    messages_per_s: float
+    planned_per_s: float
+    overloaded: tuple[str, ...] = ()
+    newcomers: int = 0  # clients and publishers that the plan does not know
+    homeless: int = 0
+
+    @property
+    def off_percent(self) -> float:
+        """How far the message rate of all brokers is from what was planned, up or down.
+
+        >>> Fit(2, messages_per_s=75.0, planned_per_s=100.0).off_percent
+        25.0
+        """
+        if not self.planned_per_s:
+            return 100.0 if self.messages_per_s else 0.0
+        return 100.0 * abs(self.messages_per_s - self.planned_per_s) / self.planned_per_s
+
+    def drifted(self, limits: Limits) -> bool:
+        """Whether the workload no longer fits the plan."""
+        return bool(self.overloaded) or self.off_percent > limits.drift_percent
+
+
+def fit_of(plan: Plan, network: Network) -> Fit:
+    """Hold a plan against the traffic of today. Who is not in the plan is where it is, if that is in the overlay."""
+    layout, newcomers, homeless = layout_of(plan, network)
+    loads = predicted(layout, network.items(), network.traffic())
+    bins = {one.name: one for one in network.bins()}
+    missing = sorted(plan.overlay.keys() - bins.keys())
+    if missing:
+        raise InputError(f"the plan has broker {missing[0]}, of which the trace knows nothing")
+    return Fit(
+        len(plan.overlay),
+        sum(load.input for load in loads.values()) / MICRO,
+        sum(load.messages_per_s for load in plan.after.values()),
+        tuple(overloaded(loads, bins)),
+        newcomers,
+        homeless,
+    )
+
+
+def layout_of(plan: Plan, network: Network) -> tuple[Layout, int, int]:
+    """The network that a plan makes of today's clients; how many it does not know, how many are nowhere in it."""
+    known: dict[str, list[int]] = {broker: [] for broker in plan.overlay}
+    publishers: dict[int, str] = {}
+    newcomers = homeless = 0
+
+    def home(name: str, planned: Mapping[str, str], traced: str | None) -> str | None:
+        nonlocal newcomers, homeless
+        newcomers += name not in planned
+        found = planned.get(name, traced)
+        homeless += found not in known
+        return found if found in known else None
+
+    for number, name in enumerate(network.subscriptions):
+        if broker := home(name, plan.subscriptions, network.subscription_homes[number]):
+            known[broker].append(number)
+    for number, one in enumerate(network.publishers):
+        if broker := home(one.name, plan.publishers, network.publisher_homes[number]):
+            publishers[number] = broker
+    places = {broker: tuple(found) for broker, found in known.items()}
+    return Layout(plan.overlay, places, publishers), newcomers, homeless
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What another plan comes to. It `relieves` brokers that would otherwise be overloaded."""
+
+    brokers: int
+    messages_per_s: float
+    percent: float
+    relieves: bool
+
+    def is_reason(self, percent_min: float) -> bool:
+        """Whether it is worth a proposal."""
+        return self.relieves or self.percent >= percent_min
+
+
+def saving_of(fit: Fit, other: Plan) -> Saving:
+    """What another plan saves: brokers or messages, whichever is more; nothing, if it takes more brokers.
+
+    >>> from runnel.allocation.plan import BrokerLoad
+    >>> other = Plan(algorithm="FBF", overlay={"A": None}, subscriptions={}, publishers={},
+    ...              after={"A": BrokerLoad(60.0, 0.0, 1, 0.0, 0.0)})
+    >>> saving_of(Fit(2, 100.0, 100.0), other).percent, saving_of(Fit(1, 100.0, 90.0), other).percent
+    (50.0, 40.0)
+    """
+    messages = sum(load.messages_per_s for load in other.after.values())
+    fewer = 100.0 * (1 - other.brokers / fit.brokers)
+    less = 100.0 * (1 - messages / fit.messages_per_s) if fit.messages_per_s else 0.0
+    percent = max(0.0, fewer, less) if other.brokers <= fit.brokers else 0.0
+    return Saving(other.brokers, messages, round(percent, 9), bool(fit.overloaded))
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What is remembered from batch to batch."""
+
+    plan: str = ""  # the network in force, by its digest
+    streak: int = 0  # batches in a row with a reason
+    armed: bool = True  # a reason has been away since the last proposal
+    resting: int = 0  # batches in which nothing is proposed
+    proposed: tuple[str, ...] = ()  # networks that were proposed under this plan, by their digests
+
+    def for_plan(self, plan: Plan) -> Memory:
+        """The same, or a new one if another plan is in force."""
+        return self if self.plan == digest(plan) else Memory(digest(plan))
+
+
+def decide(memory: Memory, fit: Fit, other: Plan | None, limits: Limits) -> tuple[Memory, bool]:
+    """Whether to propose another plan now; and what to remember. `other` is there if the workload has drifted."""
+    saving = saving_of(fit, other) if other else None
+    threshold = limits.saving_percent if memory.armed else limits.saving_percent / 2
+    is_reason = saving is not None and saving.is_reason(threshold)
+    streak = memory.streak + 1 if is_reason else 0
+    armed = memory.armed or not is_reason
+    due = memory.armed and not memory.resting and streak >= limits.hold
+    resting = max(0, memory.resting - 1)
+    if not due or other is None or digest(other) in memory.proposed:
+        return Memory(memory.plan, streak, armed, resting, memory.proposed), False
+    return Memory(memory.plan, 0, False, limits.rest, (*memory.proposed, digest(other))), True
+
+
+def digest(plan: Plan) -> str:
+    """What network a plan asks for, in short: the same for the same tree, whichever broker is called its root.
+
+    >>> one = Plan(algorithm="FBF", overlay={"A": None, "B": "A"}, subscriptions={}, publishers={})
+    >>> two = Plan(algorithm="CRAM-IOU", overlay={"B": None, "A": "B"}, subscriptions={}, publishers={}, seed=3)
+    >>> digest(one) == digest(two)
+    True
+    """
+    links = sorted(sorted(pair) for pair in plan.links)
+    asked = (sorted(plan.overlay), links, sorted(plan.subscriptions.items()))
+    text = msgspec.json.encode((*asked, sorted(plan.publishers.items())))
+    return hashlib.sha256(text).hexdigest()[:16]

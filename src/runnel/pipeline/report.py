@@ -1,0 +1,373 @@
+"""What a trace says about a network, at any size: the metrics of lab/metrics.py, which is their definition.
+
+    loads         every broker: message rates, utilisations, sizes of tables
+    over_time     the same, interval by interval
+    spreads       average, deviation and maximum over brokers
+    percentiles   of delays from publisher to client's queue, by nearest rank
+    hop_counts    how many deliveries have passed how many links
+    overhead      messages by class
+    measure       all of it, of one window of one trace
+
+The rules are those of lab/metrics.py: loads count whole intervals within the window; the rate of a broker is what comes
+into it; what was not measured everywhere is null. Integers are the same, floats but for rounding; sums of floats are
+made of decimals or in the order of size, so that they do not depend on how rows are spread over machines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from runnel.errors import InputError
+from runnel.pipeline.clients import links
+from runnel.pipeline.network import joined
+from runnel.pipeline.tables import Tables, open_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from runnel.pipeline.jobs import Job
+
+SECOND = 1_000_000_000
+PUBLICATION = "Publication"
+PERCENTS = (1.0, *(float(n) for n in range(5, 100, 5)), 99.0, 99.9, 100.0)
+SPREAD = (
+    *("message_rate", "output_rate", "input_ratio", "output_ratio", "matching_delay_s"),
+    *("subscriptions", "advertisements", "clients", "memory_bytes"),
+)
+"""The columns of `loads` that are told as average, deviation and maximum."""
+
+STRETCHES = 60
+"""Into so many at most a window is cut, to be drawn."""
+
+_STEP = 12  # bits by which delays are looked at more closely
+_STEPS = (2 * _STEP, _STEP, 0)
+
+
+class Window(NamedTuple):
+    """A stretch of time: from `start_ns` on, up to but without `end_ns`."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return (self.end_ns - self.start_ns) / SECOND
+
+
+# -- brokers ----------------------------------------------------------------------------------------------
+
+
+def within(intervals: DataFrame, window: Window) -> DataFrame:
+    """The intervals that begin and end within a window; a row bears the time of its end."""
+    began = F.col("time_ns") - F.col("window_ns")
+    return intervals.where((F.col("time_ns") <= window.end_ns) & (began >= window.start_ns)).where(
+        F.col("time_ns") > window.start_ns
+    )
+
+
+def loads(intervals: DataFrame) -> DataFrame:
+    """What every broker had to do in some intervals; sizes of tables are those at the end of its last one."""
+    last = F.max(F.struct("time_ns", "subscriptions", "advertisements", "clients")).alias("last")
+    found = intervals.groupBy("broker").agg(
+        F.sum("window_ns").alias("window_ns"),
+        *(
+            F.sum(name).alias(name)
+            for name in ("publications_in", "publications_out", "control_in")
+        ),
+        _mean("input_ratio", "window_ns"),
+        _mean("output_ratio", "window_ns"),
+        _mean("matching_delay_s", "publications_in"),
+        _mean("memory_bytes", "window_ns", "decimal(38,0)"),
+        last,
+    )
+    seconds = F.col("window_ns") / float(SECOND)
+    return found.select(
+        "broker",
+        seconds.alias("seconds"),
+        *("publications_in", "publications_out", "control_in"),
+        (F.col("publications_in") / seconds).alias("message_rate"),
+        (F.col("publications_out") / seconds).alias("output_rate"),
+        *("input_ratio", "output_ratio", "matching_delay_s"),
+        *("last.subscriptions", "last.advertisements", "last.clients", "memory_bytes"),
+        ((F.col("last.clients") > 0) | (F.col("publications_in") > 0)).alias("allocated"),
+    )
+
+
+def _mean(name: str, weight: str, kind: str = "decimal(38,15)") -> Column:
+    """A weighted mean; null if a value is missing, 0 where there is no weight: what nobody did took no time."""
+    exact = F.sum((F.col(name) * F.col(weight)).cast(kind)).cast("double")
+    total = F.sum(weight)
+    value = F.when(total > 0, exact / total).otherwise(0.0)
+    return F.when(F.count(name) == F.count("*"), value).alias(name)
+
+
+def over_time(intervals: DataFrame, window: Window) -> DataFrame:
+    """How every broker went, interval by interval; seconds are counted from the window's start."""
+    seconds = (F.col("time_ns") - window.start_ns) / float(SECOND)
+    return intervals.select(
+        *(
+            "broker",
+            seconds.alias("seconds"),
+            (F.col("window_ns") / float(SECOND)).alias("length_s"),
+        ),
+        *("input_ratio", "output_ratio", "matching_delay_s", "input_rate", "output_rate"),
+        *("publications_in", "publications_out", "control_in", "bytes_in", "bytes_out", "dropped"),
+        *(
+            "queue_frames",
+            "queue_bytes",
+            "subscriptions",
+            "advertisements",
+            "clients",
+            "memory_bytes",
+        ),
+    )
+
+
+def stretches(intervals: DataFrame, window: Window, length_s: float) -> DataFrame:
+    """(seconds, message_rate, output_rate): what all brokers together took in and sent in each stretch of a window."""
+    number = F.ceil((F.col("time_ns") - window.start_ns) / (length_s * SECOND)).alias("number")
+    sums = intervals.groupBy(number).agg(
+        F.sum("publications_in").alias("taken"), F.sum("publications_out").alias("sent")
+    )
+    end = F.least(F.col("number") * length_s, F.lit(window.seconds))  # the last may be shorter
+    length = end - (F.col("number") - 1) * length_s
+    return sums.select(
+        end.alias("seconds"),
+        (F.col("taken") / length).alias("message_rate"),
+        (F.col("sent") / length).alias("output_rate"),
+    )
+
+
+def spreads(loads: DataFrame) -> DataFrame:
+    """One row: mean, deviation (of the population) and maximum of each column of SPREAD, over brokers in use."""
+    in_use = loads.where("allocated")
+    listed = in_use.select(
+        F.count("*").alias("brokers"),
+        *(F.sort_array(F.collect_list(F.col(n).cast("double"))).alias(n) for n in SPREAD),
+    )
+    return listed.select(*(column for name in SPREAD for column in _spread(name)))
+
+
+def _spread(name: str) -> list[Column]:
+    known = (F.size(name) > 0) & (F.size(name) == F.col("brokers"))
+
+    def mean(values: Column) -> Column:
+        return F.aggregate(values, F.lit(0.0), lambda sum, value: sum + value) / F.size(name)
+
+    middle = mean(F.col(name))
+    squares = F.transform(name, lambda value: (value - middle) * (value - middle))
+    told = {"mean": middle, "deviation": F.sqrt(mean(squares)), "maximum": F.array_max(name)}
+    return [F.when(known, value).alias(f"{name}_{what}") for what, value in told.items()]
+
+
+def overhead(intervals: DataFrame) -> DataFrame:
+    """(message, count): how many messages of each class brokers took in."""
+    each = intervals.select(F.explode("messages_in").alias("message", "count"))
+    found = each.groupBy("message").agg(F.sum("count").alias("count"))
+    return found.orderBy(F.desc("count"), "message").select("message", "count")
+
+
+def overhead_share(counts: Mapping[str, int]) -> float:
+    """The share of everything but publications among all messages.
+
+    >>> overhead_share({"Publication": 90, "Trm": 10})
+    0.1
+    """
+    total = sum(counts.values())
+    return (total - counts.get(PUBLICATION, 0)) / total if total else 0.0
+
+
+def filled(intervals: DataFrame) -> DataFrame:
+    """(start_ns, end_ns): the part of a window that every broker's intervals fill."""
+    began = F.min(F.col("time_ns") - F.col("window_ns")).alias("began")
+    of_each = intervals.groupBy("broker").agg(began, F.max("time_ns").alias("ended"))
+    return of_each.select(F.max("began").alias("start_ns"), F.min("ended").alias("end_ns"))
+
+
+# -- deliveries -------------------------------------------------------------------------------------------
+
+
+def during(rows: DataFrame, window: Window) -> DataFrame:
+    """The rows of a window."""
+    return rows.where(F.col("time_ns").between(window.start_ns, window.end_ns - 1))
+
+
+def delays(deliveries: DataFrame) -> DataFrame:
+    """(delay_ns): from a publication to its place in the client's queue, for every delivery."""
+    return deliveries.select((F.col("time_ns") - F.col("published_ns")).alias("delay_ns"))
+
+
+def percentiles(delays: DataFrame, percents: Sequence[float] = PERCENTS) -> dict[float, int]:
+    """The smallest delay that at least so many percent do not exceed; nothing, if there is none.
+
+    Delays are counted in wide buckets, then more closely in those that matter, until they are exact: however many
+    there are, little is kept of them.
+    """
+    found: dict[float, tuple[int, int]] = {}  # percent → bucket, and the rank of the delay in it
+    for step in _STEPS:
+        bucket, wide = (F.shiftright("delay_ns", by) for by in (step, step + _STEP))
+        rows = delays.where(wide.isin(sorted({b for b, _ in found.values()}))) if found else delays
+        counted = rows.groupBy(bucket.alias("bucket")).count().collect()
+        counts = sorted((int(row[0]), int(row[1])) for row in counted)
+        if not counts:
+            return {}
+        total = sum(count for _, count in counts)
+        for percent in percents:
+            # Rounded before it is rounded up: 99.9% of 1,000 must not become the 1,000th by the last digit.
+            rank = math.ceil(round(percent * total / 100, 9))
+            inside = counts
+            if percent in found:
+                above, rank = found[percent]
+                inside = [(b, count) for b, count in counts if b >> _STEP == above]
+            for place, count in inside:
+                if rank <= count:
+                    found[percent] = (place, rank)
+                    break
+                rank -= count
+    return {percent: bucket for percent, (bucket, _) in found.items()}
+
+
+def hop_counts(deliveries: DataFrame) -> DataFrame:
+    """(hops, deliveries): how many deliveries have passed so many links between brokers."""
+    found = deliveries.groupBy("hops").agg(F.count("*").alias("deliveries"))
+    return found.orderBy("hops").select("hops", "deliveries")
+
+
+def handed_over(deliveries: DataFrame) -> DataFrame:
+    """(broker, advertisement, counter): publications that a broker had a subscription for, however many."""
+    return deliveries.select("broker", "advertisement", "counter").distinct()
+
+
+# -- all of it --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a window of a trace comes to. `summary`: one number each; None was not measured."""
+
+    window: Window
+    summary: dict[str, float | None]
+    hops: dict[int, int]
+    delays_ns: dict[float, int]
+    messages: dict[str, int]
+    brokers: dict[str, dict[str, Any]]  # those in use, with what `loads` says of them
+    links: list[tuple[str, str]]  # between them, at the end
+    over_time: list[tuple[float, ...]]  # seconds, messages in and out per second
+
+
+def whole(intervals: DataFrame, where: str) -> Window:
+    """All the time that a trace has intervals of."""
+    began = F.min(F.col("time_ns") - F.col("window_ns"))
+    row = intervals.select(began, F.max("time_ns")).first()
+    if row is None or row[0] is None:
+        raise InputError(f"{where}: there are no intervals in it: trace for longer")
+    return Window(int(row[0]), int(row[1]))
+
+
+def measure(
+    job: Job, name: str, start_ns: int | None = None, end_ns: int | None = None
+) -> Measured:
+    """Measure a window of the job's trace, or all of it; tables of brokers and intervals are kept under a name."""
+    tables = open_tables(job.traces, skip_unreadable=job.skip_unreadable)
+    for decision, times in tables.reading.decisions.items():
+        job.reading.count(decision, times)
+    every = tables.frame(job.spark, "intervals")
+    all_of_it = whole(every, str(job.traces))
+    window = Window(
+        all_of_it.start_ns if start_ns is None else start_ns,
+        all_of_it.end_ns if end_ns is None else end_ns,
+    )
+    job.tell(f"measuring {name}: {window.seconds:,.1f} s of {job.traces}")
+    intervals = within(every, window).cache()
+    try:
+        if intervals.isEmpty():
+            raise InputError(
+                f"{job.traces}: no interval lies within {window.start_ns / SECOND:.3f} s to "
+                f"{window.end_ns / SECOND:.3f} s: choose a longer window, or trace with shorter intervals"
+            )
+        job.write(loads(intervals), f"report/{name}/brokers")
+        job.write(over_time(intervals, window), f"report/{name}/intervals")
+        return _measured(job, name, window, intervals, tables)
+    finally:
+        intervals.unpersist()
+
+
+def _measured(
+    job: Job, name: str, window: Window, intervals: DataFrame, tables: Tables
+) -> Measured:
+    brokers = job.frame(f"report/{name}/brokers")
+    rows = sorted(brokers.where("allocated").collect(), key=lambda row: str(row["broker"]))
+    used = {row["broker"]: row.asDict() for row in rows}
+    delivered = tables.frame(job.spark, "deliveries")
+    in_window = during(delivered, window)
+    messages = {row["message"]: row["count"] for row in overhead(intervals).collect()}
+    hops = {row["hops"]: row["deliveries"] for row in hop_counts(in_window).collect()}
+    published = during(tables.frame(job.spark, "publications"), window).count()
+    summary: dict[str, float | None] = {
+        "seconds": window.seconds,
+        "brokers": brokers.count(),
+        "brokers_in_use": len(used),
+        "published": published,
+        "published_per_s": published / window.seconds,
+        "deliveries": sum(hops.values()),
+        "deliveries_per_s": sum(hops.values()) / window.seconds,
+        "messages_per_s": math.fsum(row["message_rate"] for row in rows),
+    }
+    spread = spreads(brokers).first()
+    summary |= spread.asDict() if spread else {}
+    found = percentiles(delays(in_window))
+    summary |= _of_deliveries(in_window, hops, found)
+    summary |= _forwarding(intervals, delivered)
+    summary["overhead_share"] = overhead_share(messages)
+    (longest,) = intervals.select(F.max("window_ns")).first() or (0,)
+    length_s = max(window.seconds / STRETCHES, longest / SECOND)
+    series = stretches(intervals, window, length_s).orderBy("seconds").collect()
+    until = tables.frame(job.spark, "links").where(F.col("time_ns") <= window.end_ns)
+    pairs = joined(links(until), set(used))
+    went = [tuple(row) for row in series]
+    return Measured(window, summary, hops, found, messages, used, list(pairs), went)
+
+
+_DELIVERED = (
+    *("delay_mean_s", "delay_median_s", "delay_99_s", "delay_maximum_s"),
+    *("hops_mean", "hops_maximum"),
+)
+
+
+def _of_deliveries(
+    deliveries: DataFrame, hops: Mapping[int, int], delays_ns: Mapping[float, int]
+) -> dict[str, float | None]:
+    """How long deliveries took, and how far they came."""
+    count = sum(hops.values())
+    if not count:
+        return dict.fromkeys(_DELIVERED)
+    (total,) = delays(deliveries).select(F.sum("delay_ns")).first() or (0,)
+    return {
+        "delay_mean_s": total / count / SECOND,
+        "delay_median_s": delays_ns[50.0] / SECOND,
+        "delay_99_s": delays_ns[99.0] / SECOND,
+        "delay_maximum_s": delays_ns[100.0] / SECOND,
+        "hops_mean": sum(hop * times for hop, times in hops.items()) / count,
+        "hops_maximum": max(hops),
+    }
+
+
+def _forwarding(intervals: DataFrame, delivered: DataFrame) -> dict[str, float | None]:
+    """Who handled publications and for whom, while every broker's intervals are there."""
+    start_ns, end_ns = filled(intervals).first() or (0, 0)
+    part = Window(int(start_ns), int(end_ns))
+    (handled,) = within(intervals, part).select(F.sum("publications_in")).first() or (0,)
+    if handled is None:
+        return dict.fromkeys(("handled", "pure_forwards", "yield"))
+    wanted = handed_over(during(delivered, part)).count()
+    return {
+        "handled": handled,
+        "pure_forwards": handled - wanted,
+        "yield": wanted / handled if handled else 0.0,
+    }

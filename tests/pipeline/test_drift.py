@@ -1,0 +1,154 @@
+"""When a plan no longer fits, and when another is proposed: by arithmetic, batch by batch."""
+
+from __future__ import annotations
+
+import pytest
+
+from runnel.allocation.load import Capacity
+from runnel.allocation.network import Network
+from runnel.allocation.plan import BrokerLoad, Plan
+from runnel.allocation.planner import PlanOptions, make_plan
+from runnel.allocation.profiles import PublisherProfile
+from runnel.errors import InputError
+from runnel.pipeline.drift import Fit, Limits, Memory, decide, digest, fit_of, saving_of
+
+LIMITS = Limits(drift_percent=20.0, saving_percent=10.0, hold=3, rest=4)
+
+
+def network(rate: float = 10.0, output: float = 1_000.0, clients: int = 4) -> Network:
+    """A publisher that all clients get everything of; brokers A, B and C."""
+    return Network(
+        tuple(Capacity(name, output) for name in "ABC"),
+        (PublisherProfile("P", rate, 10 * rate, last=9),),
+        tuple(f"c{n}" for n in range(clients)),
+        tuple({0: (1 << 10) - 1} for _ in range(clients)),
+        (10,),
+        publisher_homes=("A",),
+        subscription_homes=tuple("ABC"[n % 3] for n in range(clients)),
+    )
+
+
+def plan(brokers: str, rate: float = 10.0, clients: int = 4) -> Plan:
+    """A chain of brokers with clients in turn; each takes in everything."""
+    load = BrokerLoad(rate, 1.0, 1, 0.0, 0.0)
+    return Plan(
+        algorithm="FBF",
+        overlay={name: brokers[n - 1] if n else None for n, name in enumerate(brokers)},
+        subscriptions={f"c{n}": brokers[n % len(brokers)] for n in range(clients)},
+        publishers={"P": brokers[0]},
+        after=dict.fromkeys(brokers, load),
+    )
+
+
+# -- the plan against the traffic -------------------------------------------------------------------------
+
+
+def test_a_plan_fits_the_network_that_it_is_of() -> None:
+    planned = make_plan(network(), PlanOptions("BIN PACKING"))
+    fit = fit_of(planned, network())
+    assert fit.messages_per_s == pytest.approx(fit.planned_per_s) and not fit.drifted(LIMITS)
+    assert (fit.newcomers, fit.homeless, fit.overloaded) == (0, 0, ())
+    assert saving_of(fit, planned).percent == 0.0
+
+
+def test_rates_that_are_off_are_a_drift_up_and_down() -> None:
+    for rate, off, drifted in ((10, 0, False), (11.9, 19, False), (12.1, 21, True), (5, 50, True)):
+        fit = fit_of(plan("AB"), network(rate))
+        assert (round(fit.off_percent), fit.drifted(LIMITS)) == (off, drifted)
+        assert fit.messages_per_s == pytest.approx(2 * rate)
+    assert Fit(1, 0.0, 0.0).off_percent == 0.0 and Fit(1, 1.0, 0.0).off_percent == 100.0
+
+
+def test_a_broker_that_is_overloaded_is_a_drift() -> None:
+    fit = fit_of(plan("AB"), network(10.0, output=250.0))
+    assert fit.overloaded == ("A",), "two clients and a neighbour, 100 bytes a second each"
+    assert fit.drifted(LIMITS) and saving_of(fit, plan("ABC")).is_reason(10.0)
+
+
+def test_newcomers_are_where_they_are_or_nowhere() -> None:
+    fit = fit_of(plan("AB"), network(clients=7))
+    assert (fit.newcomers, fit.homeless) == (3, 1), (
+        "c4 is at B, c5 at C, which the plan has not, c6 at A"
+    )
+
+
+def test_a_broker_that_nobody_knows_is_an_error() -> None:
+    with pytest.raises(InputError, match="the plan has broker D, of which the trace knows nothing"):
+        fit_of(plan("AD"), network())
+
+
+def test_what_saves_nothing() -> None:
+    fit = Fit(2, 20.0, 20.0)
+    assert saving_of(fit, plan("ABC", rate=1.0)).percent == 0.0, "it takes more brokers"
+    assert saving_of(fit, plan("AB", rate=9.0)).percent == 10.0
+    assert saving_of(fit, plan("A", rate=30.0)).percent == 50.0
+    assert saving_of(Fit(2, 0.0, 20.0), plan("AB")).percent == 0.0
+
+
+# -- hysteresis -------------------------------------------------------------------------------------------
+
+DRIFTED = Fit(3, 30.0, 20.0)
+GOOD = plan("AB")  # a third less
+
+
+def batches(memory: Memory, *others: Plan | None, fit: Fit = DRIFTED) -> tuple[Memory, list[bool]]:
+    said = []
+    for other in others:
+        memory, due = decide(memory, fit, other, LIMITS)
+        said.append(due)
+    return memory, said
+
+
+def test_a_reason_must_hold() -> None:
+    _, said = batches(Memory(), GOOD, GOOD, None, GOOD, GOOD, GOOD)
+    assert said == [False, False, False, False, False, True]
+    poor = plan("ABC", rate=9.5)  # saves 5%
+    _, said = batches(Memory(), GOOD, GOOD, poor, GOOD, GOOD, GOOD)
+    assert said == [False, False, False, False, False, True]
+
+
+def test_after_a_proposal_the_reason_must_have_been_away() -> None:
+    memory, _ = batches(Memory(), GOOD, GOOD, GOOD)
+    assert (memory.armed, memory.resting, memory.proposed) == (False, 4, (digest(GOOD),))
+    other = plan("A")
+    memory, said = batches(memory, *[other] * 8)
+    assert not any(said) and memory.resting == 0, "it rests, and then it waits"
+    half = plan("ABC", rate=9.4)  # saves 6%: below the threshold, but not by half
+    assert not batches(memory, half, *[other] * 4)[1][-1]
+    for away in (None, plan("ABC", rate=9.6)):
+        assert batches(memory, away, other, other, other)[1] == [False, False, False, True]
+
+
+def test_it_rests_even_if_the_reason_was_away() -> None:
+    memory, _ = batches(Memory(), GOOD, GOOD, GOOD)
+    _, said = batches(memory, None, *[plan("A")] * 5)
+    assert said == [False, False, False, False, True, False]
+
+
+def test_nothing_is_proposed_twice() -> None:
+    memory, _ = batches(Memory(), GOOD, GOOD, GOOD)
+    memory, _ = batches(memory, *[None] * 5)
+    assert memory.armed and not memory.resting
+    same = plan("AB", rate=1.0)  # the same network, though today it saves even more
+    memory, said = batches(memory, *[same] * 6)
+    assert not any(said) and memory.proposed == (digest(GOOD),)
+    assert batches(memory, plan("A"))[1] == [True], "it holds for long enough"
+
+
+def test_another_plan_in_force_starts_anew() -> None:
+    memory, _ = batches(Memory(digest(plan("ABC"))), GOOD, GOOD, GOOD)
+    assert memory.for_plan(plan("ABC", rate=3.0)) == memory
+    assert memory.for_plan(GOOD) == Memory(digest(GOOD))
+
+
+def test_who_is_overloaded_is_a_reason_whatever_it_saves() -> None:
+    over = Fit(2, 20.0, 20.0, ("A",))
+    assert batches(Memory(), *[plan("ABC")] * 3, fit=over)[1] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "limits", [{"drift_percent": 0}, {"saving_percent": 100}, {"hold": 0}, {"rest": -1}]
+)
+def test_limits_that_make_no_sense(limits: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        Limits(**limits)  # type: ignore[arg-type]

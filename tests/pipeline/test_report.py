@@ -1,0 +1,161 @@
+"""The metrics of a trace from Spark are those of lab/metrics.py: integers exactly, floats to the ninth digit."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from handmade import HandMade
+from runnel.cli.main import main
+from runnel.cli.pipeline_report import measure_all
+from runnel.cli.reportpage import write_page
+from runnel.errors import InputError
+from runnel.lab import metrics
+from runnel.lab.run import Run
+from runnel.pipeline.jobs import Job
+from runnel.pipeline.report import PERCENTS, SPREAD, Measured, measure, percentiles
+from runnel.trace.reader import Trace, open_trace
+from sparked import SECOND
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXACT = ("publications_in", "publications_out", "control_in", "subscriptions", "clients")
+CLOSE = ("seconds", "message_rate", "output_rate", "input_ratio", "output_ratio")
+
+
+def close(value: float | None) -> Any:
+    """To the ninth digit; what was not measured is null here, and NaN there."""
+    return None if value is None or math.isnan(value) else pytest.approx(value, rel=1e-9, abs=1e-12)
+
+
+def check_loads(job: Job, name: str, trace: Trace, window: metrics.Window) -> None:
+    expected = metrics.loads(trace, window)
+    rows = {row["broker"]: row for row in job.frame(f"report/{name}/brokers").collect()}
+    assert tuple(sorted(rows)) == expected.brokers
+    for place, broker in enumerate(expected.brokers):
+        for column in (*EXACT, "advertisements", "allocated"):
+            assert rows[broker][column] == getattr(expected, column)[place], column
+        for column in (*CLOSE, "matching_delay_s", "memory_bytes"):
+            assert rows[broker][column] == close(getattr(expected, column)[place]), column
+    went = job.frame(f"report/{name}/intervals").orderBy("seconds", "broker").collect()
+    for column in ("output_rate", "queue_bytes"):
+        of_each = metrics.over_time(trace, window, column)
+        for broker, (seconds, values) in of_each.items():
+            mine = [(row["seconds"], row[column]) for row in went if row["broker"] == broker]
+            assert mine == list(zip(seconds, values, strict=True))
+
+
+def check_summary(found: Measured, trace: Trace, window: metrics.Window) -> None:
+    loads = metrics.loads(trace, window)
+    used = loads.of(loads.allocated)
+    said = found.summary
+    assert (said["brokers"], said["brokers_in_use"]) == (len(loads.brokers), len(used.brokers))
+    for column in SPREAD:
+        told = metrics.spread(getattr(used, column))
+        assert said[f"{column}_mean"] == close(told.mean), column
+        assert said[f"{column}_deviation"] == close(told.deviation), column
+        assert said[f"{column}_maximum"] == close(told.maximum), column
+    hops, delays = metrics.hop_counts(trace, window), metrics.delays(trace, window)
+    assert found.hops == dict(zip(*map(list, np.unique(hops, return_counts=True)), strict=True))
+    assert found.delays_ns == {p: metrics.percentile(delays, p) for p in PERCENTS}
+    assert said["delay_mean_s"] == close(float(np.mean(delays)) / SECOND)
+    assert (said["hops_mean"], said["hops_maximum"]) == (close(hops.mean()), hops.max())
+    assert said["deliveries"] == len(delays)
+    assert said["published"] == metrics.published(trace, window)
+    forwarding = metrics.forwarding(trace, window)
+    assert (said["handled"], said["pure_forwards"]) == (forwarding.handled, forwarding.pure)
+    assert said["yield"] == close(forwarding.useful)
+    counts = metrics.overhead(trace, window)
+    assert list(found.messages.items()) == list(counts.items())
+    assert said["overhead_share"] == close(metrics.overhead_share(counts))
+    assert said["messages_per_s"] == close(float(loads.message_rate.sum()))
+
+
+@pytest.fixture(scope="module")
+def job(spark: SparkSession, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    return Job(spark, run.trace, tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="module")
+def measured(job: Job, run: Run) -> dict[str, Measured]:
+    """The trace, cut in two where the laboratory begins to measure."""
+    return measure_all(job, None, {"--from": None, "--to": None, "--at": run.info.window_start_ns})
+
+
+@pytest.mark.parametrize("name", ["before", "after"])
+def test_metrics_are_those_of_the_lab(job: Job, measured: dict[str, Measured], name: str) -> None:
+    trace, found = open_trace(job.traces), measured[name]
+    window = metrics.Window(*found.window)
+    check_loads(job, name, trace, window)
+    check_summary(found, trace, window)
+    assert len(found.links) == 6, "a tree of seven"
+    # A second each, as intervals are; but for the last.
+    taken = sum(rate * (end - math.ceil(end) + 1) for end, rate, _ in found.over_time)
+    assert taken == pytest.approx(metrics.loads(trace, window).publications_in.sum())
+
+
+def test_the_page_has_numbers_and_figures(measured: dict[str, Measured], tmp_path: Path) -> None:
+    page = write_page(tmp_path, measured, ["2 files skipped"]).read_text()
+    was, now = (one.summary["brokers_in_use"] for one in measured.values())
+    assert f"| brokers in use | {was} | {now} | same |" in page and "- 2 files skipped" in page
+    figures = re.findall(r"\]\((\S+\.svg)\)", page)
+    assert figures == ["brokers.svg", "over-time.svg", "delays.svg", "hops.svg", "networks.svg"]
+    for name in figures:
+        assert (tmp_path / name).stat().st_size > 1_000
+        assert (tmp_path / name).with_suffix(".png").exists()
+    numbers = json.loads((tmp_path / "report.json").read_text())
+    assert numbers["after"]["summary"]["deliveries"] == measured["after"].summary["deliveries"]
+    alone = write_page(tmp_path, {"measured": measured["after"]}, []).read_text()
+    assert "change" not in alone and "Decided" not in alone
+
+
+def test_one_trace_is_cut_in_two(run: Run, measured: dict[str, Measured]) -> None:
+    rows = list(open_trace(run.trace).rows("intervals"))
+    began = min(row["time_ns"] - row["window_ns"] for row in rows)
+    ended, cut = max(row["time_ns"] for row in rows), run.info.window_start_ns
+    assert [one.window for one in measured.values()] == [(began, cut), (cut, ended)]
+
+
+def test_mistakes_are_told_before_spark_starts(run: Run) -> None:
+    def told(*more: str) -> str:
+        args = ["pipeline", "report", "--traces", str(run.trace), "--out", "out", *more]
+        result = CliRunner().invoke(main, args)
+        assert result.exit_code == 2
+        return result.output
+
+    assert "take one of them" in told("--before", str(run.trace), "--at", "3")
+    assert "'noon' is no time: write seconds" in told("--at", "noon")
+    assert "this is no trace" in told("--before", "nowhere")
+
+
+def test_what_was_not_measured_is_null(spark: SparkSession, tmp_path: Path) -> None:
+    made = HandMade(tmp_path / "trace")
+    for broker, end_s in (("B0", 10), ("B0", 20), ("B1", 20)):
+        made.interval(broker, end_s, publications_in=10, output_ratio=0.5 if end_s == 10 else None)
+    made.interval("B2", 20)  # on standby
+    made.open()
+    job = Job(spark, tmp_path / "trace", tmp_path / "out")
+    found = measure(job, "x")
+    check_loads(job, "x", open_trace(tmp_path / "trace"), metrics.Window(*found.window))
+    assert found.summary["brokers_in_use"] == 2 and found.summary["deliveries"] == 0
+    assert found.summary["output_ratio_mean"] is None and found.summary["delay_mean_s"] is None
+    assert found.summary["input_ratio_mean"] == 0.0 and found.summary["yield"] == 0.0
+    with pytest.raises(InputError, match=r"no interval lies within 3\.000 s to 4\.000 s"):
+        measure(job, "x", 3 * SECOND, 4 * SECOND)
+
+
+def test_percentiles_are_by_nearest_rank(spark: SparkSession) -> None:
+    random = np.random.default_rng(5)
+    values = [-7, -7, 0, 2**40, *(int(v) for v in random.lognormal(15, 4, 996))]
+    frame = spark.createDataFrame([(value,) for value in values], "delay_ns bigint")
+    wanted = (0.1, 50.0, 99.9, 100.0)
+    expected = {p: metrics.percentile(np.array(values), p) for p in wanted}
+    assert percentiles(frame, wanted) == expected and expected[99.9] < expected[100.0]
