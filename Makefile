@@ -25,7 +25,7 @@ $(STAMP): $(SOURCES)
 setup: $(STAMP) ## build .venv in this checkout and say which engine is in use
 	@$(BIN)/runnel --version
 
-demo: setup     ## seven real brokers, publishers and subscribers; a link cut and a subscriber moved on the way
+demo: setup     ## seven real brokers under load: a link cut, a subscriber moved, fewer brokers planned by Spark and applied
 	@$(BIN)/runnel demo
 
 test: setup     ## all tests

@@ -4,6 +4,8 @@
     vectors     the whole way: streams, words and vectors of a day, from Parquet to Parquet
     closeness   the nearest partner of every vector, IOU ≥ 300; cardinalities uniform from 1 to 480 of 1,280 bits, so
                 that 7.5% of all pairs survive the bound that sizes give
+    backtest    stock quotes of 80 symbols against the subscriptions of balance, a row for each of these: the whole job,
+                from the texts of filters and the files of a trace to Parquet
 
 Figures are of the wall clock: the median of the repeats after a first run that is not counted. `peak_memory_bytes` is
 the sum of the peaks of this process and all that it started: Spark's own, and its Pythons.
@@ -23,16 +25,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
 from runnel.allocation.profiles import BITS
+from runnel.language import to_sql
+from runnel.pipeline.backtest import backtest
 from runnel.pipeline.closeness import closeness
+from runnel.pipeline.jobs import Job
 from runnel.pipeline.profiles import incarnations, publishers, vectors
+from runnel.pipeline.proposals import Proposals
 from runnel.pipeline.session import make_session
-from runnel.pipeline.streams import PARTIALS, STREAMS, partials, streams
+from runnel.pipeline.streams import PARTIALS, STREAMS, partials, read_day, streams
+from runnel.trace.folder import make_folder
+from runnel.trace.schemas import VERSION, schema_of
+from runnel.workload.stocks import balance_filters, symbols, synthetic_quotes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +71,8 @@ class Size(NamedTuple):
 BITS_SIZE, VECTORS_SIZE = Size(10_000_000, 20_000, 200), Size(100_000_000, 100_000, 1_000)
 QUICK_SIZE = Size(200_000, 1_000, 10)
 NEAREST, NEAREST_QUICK = 100_000, 2_000
+QUOTES, QUOTES_QUICK = (10_000_000, 100_000), (50_000, 1_000)
+SYMBOLS, QUOTED_DAYS, FILE_ROWS = 80, 1_250, 1_000_000
 
 
 # -- traces ---------------------------------------------------------------------------------------------
@@ -115,12 +129,13 @@ def vectors_once(
             frame.write.mode("overwrite").parquet(str(out / name))
             return str(out / name)
 
-        of_day = spark.read.schema(STREAMS).parquet(
-            kept(streams(0, published, delivered), "streams")
-        )
-        words = spark.read.schema(PARTIALS).parquet(
-            kept(partials(0, delivered, of_day, BITS), "partials")
-        )
+        with read_day(0, published, delivered, BITS) as both:
+            of_day, words = (
+                spark.read.schema(schema).parquet(kept(frame, name))
+                for frame, schema, name in zip(
+                    both, (STREAMS, PARTIALS), ("streams", "partials"), strict=True
+                )
+            )
         nobody = spark.createDataFrame([], OWNED)
         known = spark.read.parquet(kept(incarnations(of_day, nobody, 0), "incarnations"))
         told = spark.read.parquet(kept(publishers(known, BITS, 0, HOUR_NS), "publishers"))
@@ -163,6 +178,49 @@ def closeness_once(groups: DataFrame, count: int) -> Callable[[], int]:
     def once() -> int:
         closeness(groups, "IOU", MINIMUM).write.format("noop").mode("overwrite").save()
         return count
+
+    return once
+
+
+# -- backtest -------------------------------------------------------------------------------------------
+
+
+def write_quotes(count: int, filters: int, out: Path) -> tuple[Path, Proposals]:
+    """A trace in which stock quotes are published, one publisher a symbol; and proposals."""
+    quotes = list(synthetic_quotes(symbol_count=SYMBOLS, days=QUOTED_DAYS))
+    numbers = {name: number for number, name in enumerate(symbols(SYMBOLS), 1)}
+    chosen = np.resize(np.arange(len(quotes)), count)
+    raw = pa.array([msgspec.msgpack.encode(quote) for quote in quotes])
+    whose = np.array([numbers[str(quote["symbol"])] for quote in quotes])
+    folder = make_folder(out / "trace", "virtual")
+    schema = schema_of("publications").with_metadata({"runnel.version": str(VERSION)})
+    for part, start in enumerate(range(0, count, FILE_ROWS)):
+        place = np.arange(start, min(count, start + FILE_ROWS))
+        attributes = raw.take(pa.array(chosen[place]))
+        known = {
+            "time_ns": place * (HOUR_NS // count),
+            "advertisement": whose[chosen[place]],
+            "counter": place // SYMBOLS + 1,  # quotes come symbol by symbol
+            "published_ns": place,
+            "size_bytes": pc.add(pc.binary_length(attributes), 64),
+            "attributes": attributes,
+        }
+        fixed = {
+            name: pa.array(["B0"]).take(pa.array(place * 0)) for name in ("broker", "publisher")
+        }
+        path = folder.part("publications", 0, "bench", part).path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        columns = [pa.array((known | fixed)[one.name]).cast(one.type) for one in schema]
+        pq.write_table(pa.table(columns, schema=schema), path)
+    texts = [to_sql(one) for one in balance_filters(quotes, filters)]
+    return folder.path, Proposals([str(n) for n in range(filters)], texts)
+
+
+def backtest_once(job: Job, proposals: Proposals) -> Callable[[], int]:
+    """Everything that the job `backtest` does."""
+
+    def once() -> int:
+        return backtest(job, proposals)["publications"]
 
     return once
 
@@ -214,6 +272,12 @@ def measure(job: str, spark: SparkSession, quick: bool, repeats: int, out: Path)
         once = closeness_once(draw_vectors(spark, count, out), count)
         row = {"job": job, "groups": count, "bits": BITS, **timed(once, repeats)}
         return judged(row, [] if quick else [Target("seconds", 15, at_most=True)])
+    if job == "backtest":
+        count, filters = QUOTES_QUICK if quick else QUOTES
+        trace, proposals = write_quotes(count, filters, out)
+        once = backtest_once(Job(spark, trace, out / "out"), proposals)
+        row = {"job": job, "groups": filters, "bits": None, **timed(once, repeats)}
+        return judged(row, [] if quick else [Target("seconds", 40, at_most=True)])
     size = QUICK_SIZE if quick else BITS_SIZE if job == "bits" else VECTORS_SIZE
     published, delivered = write_trace(spark, size, out)
     if job == "bits":
@@ -225,7 +289,7 @@ def measure(job: str, spark: SparkSession, quick: bool, repeats: int, out: Path)
     return judged(row, [] if quick else [target])
 
 
-JOBS = ("bits", "vectors", "closeness")
+JOBS = ("bits", "vectors", "closeness", "backtest")
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from runnel.lab.run import Run, run_scenario
 from runnel.lab.scenario import make_scenario
 from runnel.pipeline.jobs import Job
 from runnel.pipeline.session import make_session
-from sparked import LENGTH, SCENARIO
+from sparked import LENGTH, QUICK_JAVA, SCENARIO
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,12 @@ def spark() -> Iterator[SparkSession]:
         memory="1g",
         name="tests",
         ui=False,
-        settings={"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"},
+        settings={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.default.parallelism": "2",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.driver.extraJavaOptions": QUICK_JAVA,
+        },
     )
     yield made
     made.stop()

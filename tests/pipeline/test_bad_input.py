@@ -61,6 +61,16 @@ def test_no_trace_at_all(tmp_path: Path) -> None:
         open_tables(tmp_path)
 
 
+def test_empty_directories_and_files_hold_nothing(hand: HandMade) -> None:
+    hand.open()
+    (hand.directory / "deliveries" / "hour=7").mkdir()
+    rewritten(hand.directory, "deliveries", lambda table: table.slice(0, 0))
+    found = open_tables(hand.directory)
+    assert found.reading.lines == [] and found.days == [0]
+    with pytest.raises(InputError, match="there are no deliveries in it: trace for longer"):
+        found.require("deliveries", "trace for longer")
+
+
 @pytest.mark.parametrize("kept", [0, 100])
 def test_a_torn_file_is_named_and_may_be_skipped(hand: HandMade, kept: int) -> None:
     hand.open()

@@ -18,7 +18,7 @@ from runnel.pipeline import java as under_test
 from runnel.pipeline.java import Java, find_java, make_launcher
 from runnel.pipeline.jobs import Job
 from runnel.pipeline.session import make_session, ui_address
-from sparked import LENGTH
+from sparked import LENGTH, QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,7 +121,7 @@ def test_the_command_comes_to_the_same_without_a_java_and_whatever_the_hash_seed
     environment = {
         k: v for k, v in os.environ.items() if not k.startswith(("JAVA", "SPARK", "PYSPARK"))
     }
-    environment |= {"PATH": str(bare), "PYTHONHASHSEED": "7"}
+    environment |= {"PATH": str(bare), "PYTHONHASHSEED": "7", "JDK_JAVA_OPTIONS": QUICK_JAVA}
     ended = subprocess.run(
         [*command, "--memory", "1g"], env=environment, capture_output=True, text=True, check=False
     )

@@ -6,6 +6,8 @@
     cardinality      vectors lie in the order of their groups' sizes. Two groups cannot have more in common than the
                      smaller one has, so sizes bound closeness; those near the own size are looked at first, and what
                      cannot be closer than the best of them is never looked at.
+    sieve            the first quarter of a vector tells how much two can have in common at most: what is common there,
+                     and all of the rest of the smaller rest. Few have enough for that, and are looked at to the end.
     packed           all vectors, a column each, go to every task once; tasks get ids of groups in Arrow batches.
 
 Closeness is that of allocation/closeness.py, and of equals the one that came first (with the least id) is taken, as
@@ -34,6 +36,9 @@ SCHEMA = "gif bigint, partner bigint, closeness double, computed bigint"
 NEAR = 512
 """How many of each publisher's vectors, those nearest in size, are looked at first."""
 
+SIEVE = 4
+"""The share of a vector's words that the sieve looks at: a quarter."""
+
 TASKS = 64
 """At most; several for each core, since they take unequal times, though each unpacks all vectors."""
 
@@ -52,6 +57,8 @@ class Packed:
     distinct: Ints  # sizes that there are
     smallest: Ints  # the two groups with the least size, of equals those that came first
     columns: Words  # one per vector
+    ones: Ints  # bits set in a column
+    rests: npt.NDArray[np.uint32]  # those of them that the sieve does not see
     groups: Ints  # whose vector a column is
     column_sizes: Ints  # of those groups
     publishers: Ints  # of a column, as a place in `firsts`
@@ -69,12 +76,15 @@ def pack(ids: Ints, publishers: Ints, words: Words) -> Packed:
     groups = number[order].astype(np.int64)
     _, firsts, which = np.unique(publishers[order], return_index=True, return_inverse=True)
     own = np.argsort(groups, kind="stable")
+    in_order = words[order]
     return Packed(
         known,
         sizes,
         np.unique(sizes),
         np.argsort(sizes, kind="stable")[:2],
-        np.ascontiguousarray(words[order].T),
+        np.ascontiguousarray(in_order.T),
+        popcounts(in_order),
+        popcounts(in_order[:, _head(words.shape[1]) :]).astype(np.uint32),
         groups,
         sizes[groups],
         which.astype(np.int64),
@@ -82,6 +92,11 @@ def pack(ids: Ints, publishers: Ints, words: Words) -> Packed:
         own,
         np.searchsorted(groups[own], np.arange(len(known) + 1)),
     )
+
+
+def _head(words: int) -> int:
+    """How many words the sieve looks at."""
+    return -(-words // SIEVE)
 
 
 class Best(NamedTuple):
@@ -160,8 +175,11 @@ class Search:
             in_order = packed.column_sizes[first:end]
             start = int(first + np.searchsorted(in_order, low, "left"))
             stop = int(first + np.searchsorted(in_order, high, "right"))
-            counts.append(common_columns(packed.columns[:, start:stop], packed.columns[:, column]))
-            found.append(packed.groups[start:stop])
+            # What the other own vectors may add at most.
+            elsewhere = int(packed.sizes[number] - packed.ones[column])
+            alive, common = self._common(column, start, stop, least - elsewhere)
+            counts.append(common)
+            found.append(packed.groups[alive])
             self.computed += stop - start
         groups, both = found[0], counts[0]
         if len(own) > 1:  # what several publishers have in common adds up
@@ -176,6 +194,17 @@ class Search:
             return best
         most = values.max()
         return max(best, Best(float(most), -int(groups[values == most].min())))
+
+    def _common(self, column: int, start: int, stop: int, least: int) -> tuple[Ints, Ints]:
+        """The columns from `start` to `stop` that may have `least` bits in common with one, and how many they have."""
+        packed = self._packed
+        row = packed.columns[:, column]
+        head = _head(len(row))
+        common = common_columns(packed.columns[:head, start:stop], row[:head])
+        at_most = common + np.minimum(packed.rests[start:stop], packed.rests[column])
+        alive = np.flatnonzero(at_most >= least)
+        rest = common_columns(packed.columns[head:, start + alive], row[head:])
+        return (start + alive).astype(np.int64), common[alive].astype(np.int64) + rest
 
     def _least(self, number: int, low: int, closeness: float) -> int:
         """How many bits a group of at least this size must have in common to be so close; more, if it is larger."""

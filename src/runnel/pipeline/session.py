@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LOCAL = "local[*]"
 MEMORY = "4g"
 _LOGS = Path(__file__).with_name("log4j2.properties")
+_JOINED = ("spark.driver.extraJavaOptions",)
 _MEMORY = re.compile(r"\d+[kmgt]b?", re.IGNORECASE)
 _MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+")
 
@@ -39,7 +40,8 @@ def make_session(
     progress: bool = False,
     settings: dict[str, str] | None = None,
 ) -> SparkSession:
-    """A session, or the one that there is already. `settings` are Spark's own, and have the last word.
+    """A session, or the one that there is already. `settings` are Spark's own, and have the last word (options of Java
+    are added to those that keep logs quiet).
 
     >>> make_session("loca[2]")
     Traceback (most recent call last):
@@ -48,7 +50,9 @@ k8s://URL or sc://HOST:PORT
     """
     _check(master, memory)
     require_spark()
-    chosen = _settings(master, memory, ui, progress) | (settings or {})
+    ours, theirs = _settings(master, memory, ui, progress), settings or {}
+    both = {key: f"{ours[key]} {theirs[key]}" for key in _JOINED if key in ours and key in theirs}
+    chosen = ours | theirs | both
     spark = _connect(master, chosen) if master.startswith("sc://") else _start(master, name, chosen)
     from runnel.pipeline.source import TraceSource
 

@@ -1,0 +1,304 @@
+"""What would these filters have received, and what would it have cost? Proposed subscriptions against a trace.
+
+    words        per advertisement and 64 publications: how many rows, how many publications, from when to when
+    once         publications, each once
+    matched      per task and subscription: what it would have got; the compiled engine, in Arrow batches
+    outcome      per subscription: publications, bytes, how many a second, from how many publishers, first and last
+
+An engine is built once in each Python of Spark's, and kept for the next task. It counts slices of its index rather
+than matches (matching/tally.py): what thousands want costs little more than what one wants.
+
+A publication is there twice if (advertisement, counter) is. Whether any is, words tell at the price of two columns;
+only words in which there are any are brought together.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from runnel.matching import Engine, make_engine
+from runnel.pipeline.clients import owned, standing
+from runnel.pipeline.proposals import Proposals, parse_proposals
+from runnel.pipeline.streams import shifted
+from runnel.pipeline.tables import open_tables
+from runnel.trace.reader import attributes_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from runnel.pipeline.jobs import Job
+
+SECOND = 1_000_000_000
+ROWS = 1 << 18
+"""Publications that are matched together, publisher by publisher."""
+
+MATCHED = (
+    "place bigint, publications bigint, bytes bigint, first_ns bigint, last_ns bigint, "
+    "publishers array<bigint>"
+)
+UNREADABLE = -1
+"""The place under which publications are counted whose attributes make no sense."""
+
+_NO_ATTRIBUTES = b"\x80"
+Ints = npt.NDArray[np.int64]
+_built: dict[bytes, Engine] = {}
+
+
+# -- publications, each once ----------------------------------------------------------------------------
+
+
+def words(publications: DataFrame) -> DataFrame:
+    """(advertisement, word, rows, publications, first_ns, last_ns): 64 publications each."""
+    bit = shifted(F.lit(1).cast("long"), F.col("counter").bitwiseAND(63).cast("int"))
+    found = publications.groupBy("advertisement", F.shiftright("counter", 6).alias("word")).agg(
+        F.count("*").alias("rows"),
+        F.bit_count(F.bit_or(bit)).alias("publications"),
+        F.min("time_ns").alias("first_ns"),
+        F.max("time_ns").alias("last_ns"),
+    )
+    return found.select("advertisement", "word", "rows", "publications", "first_ns", "last_ns")
+
+
+def once(publications: DataFrame, words: DataFrame) -> DataFrame:
+    """The publications without those that are there again; of several rows the first counts."""
+    columns = ("advertisement", "counter", "time_ns", "size_bytes", "attributes")
+    rows = publications.select(*columns, F.shiftright("counter", 6).alias("word"))
+    doubled = F.broadcast(words.where("rows > publications").select("advertisement", "word"))
+    on = ["advertisement", "word"]
+    first = F.min(F.struct("time_ns", "size_bytes", "attributes")).alias("first")
+    again = rows.join(doubled, on, "left_semi").groupBy("advertisement", "counter").agg(first)
+    return (
+        rows.join(doubled, on, "left_anti")
+        .select(*columns)
+        .union(again.select("advertisement", "counter", "first.*"))
+    )
+
+
+def publishers(advertisements: DataFrame, clients: DataFrame) -> DataFrame:
+    """(advertisement, number): a number for each CLIENT/PUBLISHER, whatever its incarnation."""
+    stand = owned(standing(advertisements, "advertisement", "publisher"), clients)
+    name = F.concat_ws("/", "client", "publisher")
+    number = F.dense_rank().over(Window.orderBy(name)).cast("long")
+    return stand.select("advertisement", number.alias("number"))
+
+
+# -- matching -------------------------------------------------------------------------------------------
+
+
+def matched(publications: DataFrame, publishers: DataFrame, selections: list[bytes]) -> DataFrame:
+    """What each subscription would have got, task by task; those that would have got nothing are not there."""
+    # An advertisement from before the trace began is a publisher by itself.
+    number = F.coalesce("number", F.lit(-1) - F.col("advertisement")).alias("publisher")
+    rows = publications.join(F.broadcast(publishers), "advertisement", "left").select(
+        number, "time_ns", "size_bytes", "attributes"
+    )
+    return rows.mapInArrow(_matching(selections), MATCHED)
+
+
+def _matching(
+    selections: list[bytes],
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    digest = sha256(b"".join(selections)).digest()
+
+    def match(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sums = Sums(_engine(digest, selections), len(selections))
+        for chunk in _chunks(batches):
+            sums.add(chunk)
+        yield sums.batch()
+
+    return match
+
+
+def _engine(digest: bytes, selections: list[bytes]) -> Engine:
+    """The engine for these subscriptions; the last one is kept, for further tasks in this process."""
+    if digest not in _built:
+        _built.clear()
+        engine = make_engine()
+        for place, selection in enumerate(selections):
+            engine.add(place, pickle.loads(selection))
+        _built[digest] = engine
+    return _built[digest]
+
+
+def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+class Sums:
+    """What the subscriptions of an engine would have got, of publications that come in chunks."""
+
+    def __init__(self, engine: Engine, subscriptions: int) -> None:
+        self._tally = engine.tally()
+        self._counts = np.zeros(subscriptions, np.int64)
+        self._bytes = np.zeros(subscriptions, np.int64)
+        self._firsts = np.full(subscriptions, np.iinfo(np.int64).max)
+        self._lasts = np.full(subscriptions, np.iinfo(np.int64).min)
+        self._pairs: list[tuple[Ints, int]] = []  # subscriptions, and a publisher of theirs
+        self._unreadable = 0
+
+    def add(self, chunk: pa.Table) -> None:
+        """More publications."""
+        publishers = chunk["publisher"].to_numpy()
+        order = np.argsort(publishers, kind="stable")
+        edges = np.flatnonzero(np.diff(publishers[order])) + 1
+        sizes, times = chunk["size_bytes"].to_pylist(), chunk["time_ns"].to_pylist()
+        raw = chunk["attributes"].to_pylist()
+        add = self._tally.add
+        for group in np.split(order, edges):
+            for place in group.tolist():
+                attributes = attributes_of(raw[place])
+                if not attributes and raw[place] != _NO_ATTRIBUTES:
+                    self._unreadable += 1
+                    continue
+                add(attributes, sizes[place], times[place])
+            if len(group):
+                self._take(int(publishers[group[0]]))
+
+    def _take(self, publisher: int) -> None:
+        ids, counts, amounts, firsts, lasts = (
+            np.frombuffer(column, np.int64) for column in self._tally.take()
+        )
+        self._counts[ids] += counts
+        self._bytes[ids] += amounts
+        self._firsts[ids] = np.minimum(self._firsts[ids], firsts)
+        self._lasts[ids] = np.maximum(self._lasts[ids], lasts)
+        self._pairs.append((ids, publisher))
+
+    def batch(self) -> pa.RecordBatch:
+        """A row for each subscription that would have got anything, and one for what could not be read."""
+        found = np.flatnonzero(self._counts)
+        columns = [found, *(all[found] for all in (self._counts, self._bytes))]
+        columns += [self._firsts[found], self._lasts[found]]
+        arrays: list[Any] = [pa.array(column) for column in columns]
+        rows = pa.record_batch([*arrays, self._publishers(found)], schema=_ARROW)
+        nothing = [[UNREADABLE], [self._unreadable], [0], [None], [None], [[]]]
+        last = pa.record_batch(
+            [pa.array(one, kind) for one, kind in zip(nothing, _ARROW.types, strict=True)],
+            schema=_ARROW,
+        )
+        return pa.concat_batches([rows, last])
+
+    def _publishers(self, found: Ints) -> pa.ListArray:
+        """The publishers of each subscription that was found, each once."""
+        ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in self._pairs)])
+        whose = np.repeat([one for _, one in self._pairs], [len(ids) for ids, _ in self._pairs])
+        pairs = np.unique(np.stack([ids, whose.astype(np.int64)], axis=1), axis=0)
+        starts = np.append(np.searchsorted(pairs[:, 0], found), len(pairs))
+        return pa.ListArray.from_arrays(starts.astype(np.int32), pairs[:, 1])
+
+
+_ARROW = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("place", "publications", "bytes", "first_ns", "last_ns")),
+        ("publishers", pa.list_(pa.int64())),
+    ]
+)
+
+
+def outcome(matched: DataFrame) -> DataFrame:
+    """(place, publications, bytes, publishers, first_ns, last_ns): the tasks brought together."""
+    every = F.array_distinct(F.flatten(F.collect_list("publishers")))
+    found = matched.groupBy("place").agg(
+        F.sum("publications").alias("publications"),
+        F.sum("bytes").alias("bytes"),
+        F.size(every).alias("publishers"),
+        F.min("first_ns").alias("first_ns"),
+        F.max("last_ns").alias("last_ns"),
+    )
+    return found.select("place", "publications", "bytes", "publishers", "first_ns", "last_ns")
+
+
+def named(outcome: DataFrame, proposals: DataFrame, seconds: float) -> DataFrame:
+    """The outcome of every proposal, also of those that would have got nothing; `proposals` has place and names."""
+    return (
+        proposals.join(outcome, "place", "left")
+        .na.fill(0, ["publications", "bytes", "publishers"])
+        .select(
+            "subscription",
+            "filter",
+            "publications",
+            (F.col("publications") / seconds).alias("rate"),
+            "bytes",
+            (F.col("bytes") / seconds).alias("bandwidth"),
+            "publishers",
+            "first_ns",
+            "last_ns",
+        )
+    )
+
+
+# -- the job --------------------------------------------------------------------------------------------
+
+
+def backtest(job: Job, proposals: Proposals) -> dict[str, int]:
+    """Match a trace against proposals; how many of what there are."""
+    job.tell("looking at the files")
+    tables = open_tables(job.traces, skip_unreadable=job.skip_unreadable)
+    job.reading = tables.reading
+    tables.require("publications", "trace for longer, with publications = true")
+    spark, count = job.spark, job.reading.count
+    job.tell(f"parsing {len(proposals.filters):,} filters")
+    selections, contradictions = parse_proposals(spark, proposals)
+    count("filters contradict themselves: no publication can ever match", contradictions)
+
+    job.tell("looking for publications that are there twice")
+    published = tables.frame(spark, "publications")
+    told = {name: tables.frame(spark, name) for name in ("subscriptions", "advertisements")}
+    clients = told["subscriptions"].select("client").union(told["advertisements"].select("client"))
+    known = publishers(told["advertisements"], clients)
+    all_words = words(published).persist()
+    strangers = all_words.join(known, "advertisement", "left_anti")
+    rows, publications, first_ns, last_ns = all_words.select(
+        F.sum("rows"), F.sum("publications"), F.min("first_ns"), F.max("last_ns")
+    ).collect()[0]
+    count("publications are there twice, and count once", rows - publications)
+    count(
+        "advertisements were made before the trace began: each counts as a publisher",
+        strangers.select("advertisement").distinct().count(),
+    )
+    if rows > publications:
+        published = once(published, all_words)
+
+    job.tell(f"matching {publications:,} publications")
+    found = outcome(matched(published, known, selections)).persist()
+    places = pa.array(range(len(selections)))
+    names = pa.table(
+        {"place": places, "subscription": proposals.names, "filter": proposals.filters}
+    )
+    seconds = max(last_ns - first_ns, SECOND) / SECOND
+    job.write(named(found, spark.createDataFrame(names), seconds), "backtest")
+    unreadable = found.where(F.col("place") == UNREADABLE).select("publications").first()
+    count(
+        "publications have attributes that make no sense: they match nothing",
+        int((unreadable or (0,))[0]),
+    )
+    for frame in (all_words, found):
+        frame.unpersist()
+    matches, silent = (
+        job.frame("backtest")
+        .select(F.sum("publications"), F.count_if(F.col("publications") == 0))
+        .collect()[0]
+    )
+    count("subscriptions would have got nothing", silent)
+    return {
+        "subscriptions": len(selections),
+        "publications": publications,
+        "matches": matches,
+        "seconds": round(seconds),
+    }
