@@ -18,6 +18,7 @@ from runnel.errors import InputError
 from runnel.pipeline.drift import Limits
 from runnel.pipeline.jobs import NETWORK_TABLES, Job
 from runnel.pipeline.stream import Watch, start, wait
+from sparked import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,6 +76,7 @@ def kill_during(line: str, trace: Path, out: Path) -> None:
     said += ["--bits", str(LENGTH), "--hold", "1", "--files", "1", "--once"]
     process = subprocess.Popen(
         [sys.executable, "-m", "runnel", "pipeline", "watch", *said, "--memory", "1g"],
+        env=os.environ | {"JDK_JAVA_OPTIONS": QUICK_JAVA},
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

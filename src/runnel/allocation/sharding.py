@@ -32,6 +32,9 @@ from runnel.errors import InputError
 PIECES = 40
 """Pieces to a broker: the more, the fuller brokers get, and the more there is to pack."""
 
+FEW = 5_000
+"""Pieces. With more of them BIN PACKING, which mixes everybody with everybody, makes overlays that take hours."""
+
 AT_SCALE = tuple(name for name in METRICS if name != "CRAM-XOR")
 """The algorithms that have parts."""
 
@@ -105,16 +108,14 @@ def lay_out_parts(parts: Parts, task: Task, traffic: Traffic, options: PlanOptio
     def by_cram(some: Sequence[Item], bins: Sequence[Bin], traffic: Traffic) -> Scheme:
         return cram(some, bins, traffic, chosen).best
 
-    pieces = parts.pieces
-    least = lower_bound(pieces, task.bins, traffic)
-    split = fewest_split(parts.clustered(), pieces, task.bins, traffic, least, len(task.bins))
+    pieces, bins = parts.pieces, task.bins
+    least = lower_bound(pieces, bins, traffic)
+    split = fewest_split(parts.clustered(), pieces, bins, traffic, least, len(bins))
     candidates: list[tuple[Scheme, Allocate]] = [(split, by_cram)] if split else []
-    try:
-        packed = bin_packing(task.items, task.bins, traffic)
-    except DoesNotFit:
-        if not split:
-            raise
-    else:
-        if not split or packed.brokers < split.brokers:
-            candidates.append((packed, bin_packing))
+    if not split or len(pieces) <= FEW:
+        try:
+            candidates.append((bin_packing(task.items, bins, traffic), bin_packing))
+        except DoesNotFit:
+            if not split:
+                raise
     return best_layout(candidates, task, pieces, traffic, options)

@@ -227,18 +227,18 @@ class Watch:
         both = self._with_kept("streams", STREAMS, before, of_days)
         job.write(merged_streams(both, recent_from), f"watch/streams/{number}")
         all_streams = self._read("streams", STREAMS, number)
-        ends = ends_of(all_streams)
+        ends = ends_of(all_streams).persist()
         bits = partials(recent_from, new.frame(spark, "deliveries"), ends, job.length)
         both = self._with_kept("partials", PARTIALS, before, [bits])
         job.write(merged_partials(both, ends, job.length), f"watch/partials/{number}")
+        ends.unpersist()
         job.bring_together(tables, all_streams, self._read("partials", PARTIALS, number))
 
     def _with_kept(
         self, name: str, schema: StructType, before: int, new: list[DataFrame]
     ) -> DataFrame:
         kept = [self._read(name, schema, before)] if before >= 0 else []
-        empty = self.job.spark.createDataFrame([], schema)
-        return reduce(DataFrame.unionByName, [*kept, *new], empty)
+        return reduce(DataFrame.unionByName, [*kept, *new])
 
     def _read(self, name: str, schema: StructType, number: int) -> DataFrame:
         return self.job.spark.read.schema(schema).parquet(str(self.home / name / str(number)))

@@ -106,7 +106,7 @@ def read_day(
         .select("advertisement", "delivered_last")
     )
     right = pairs
-    if not beyond.isEmpty():
+    if beyond.count():
         again = deliveries.join(F.broadcast(beyond), "advertisement", "left_semi")
         right = pairs.join(F.broadcast(beyond), "advertisement", "left_anti").unionByName(
             _pairs(again, _ends(beyond, "delivered_last", length), length)
