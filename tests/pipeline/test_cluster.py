@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
+from runnel.allocation.constraints import Constraints
+from runnel.allocation.plan import from_json
+from runnel.allocation.planner import PlanOptions
 from runnel.lab.run import Run
 from runnel.pipeline.jobs import Job
+from runnel.pipeline.scale import known, plan_parts
 from sparked import LENGTH, QUICK_JAVA
 
 TABLES = ("publishers", "subscriptions", "vectors", "brokers", "links", "gifs", "members")
@@ -18,7 +22,11 @@ DRIVER = '''
 import sys
 from pathlib import Path
 
+from runnel.allocation.constraints import Constraints
+from runnel.allocation.plan import to_json
+from runnel.allocation.planner import PlanOptions
 from runnel.pipeline.jobs import Job
+from runnel.pipeline.scale import known, plan_parts
 from runnel.pipeline.session import make_session
 
 trace, out, length = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
@@ -59,6 +67,8 @@ spark = make_session(
 job = Dangerous(spark, trace, out, length)
 job.profiles()
 job.gifs()
+plan = plan_parts(job, known(job, job.network().brokers), PlanOptions(), Constraints())
+(out / "plan.json").write_bytes(to_json(plan))
 spark.stop()
 '''
 
@@ -78,3 +88,6 @@ def test_a_killed_executor_does_not_lose_the_job(run: Run, done: Job, tmp_path: 
             for where in (done.out, out)
         )
         assert one == other, name
+    there = known(done, done.network().brokers)
+    plan = plan_parts(done, there, PlanOptions(), Constraints())
+    assert from_json((out / "plan.json").read_bytes()) == plan

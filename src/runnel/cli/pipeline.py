@@ -17,7 +17,7 @@ from runnel.cli.pipelinejob import job_options, running_job, tell_table
 _METRICS = tuple(OF_TWO)
 
 
-@click.group(short_help="From traces to profiles, groups and partners, on Spark.")
+@click.group(short_help="From traces to plans, placements and reports, on Spark.")
 def pipeline() -> None:
     """Turn what brokers recorded into what a planner needs, at any size.
 
@@ -28,10 +28,23 @@ def pipeline() -> None:
     Brokers record where their configuration says so: dir = "traces/" under [trace].
 
     \b
-    Three jobs, each builds on the one before:
+    From a trace to a smaller network:
+      runnel pipeline init      --traces traces/ brokers.toml
+      runnel pipeline plan      --traces traces/ --out profiles/ --brokers brokers.toml
+      runnel apply profiles/plan.json
+      runnel pipeline report    --traces traces/ --out report/
+
+    \b
+    What plans are made of, to look at or to go on with:
       runnel pipeline profiles  --traces traces/ --out profiles/
       runnel pipeline gifs      --traces traces/ --out profiles/
       runnel pipeline closeness --traces traces/ --out profiles/ --metric IOU
+
+    \b
+    Further questions:
+      runnel pipeline place     --traces traces/ --out profiles/ --priority 'load 100%'
+      runnel pipeline backtest  --traces traces/ --out profiles/ --subscriptions proposed.txt
+      runnel pipeline watch     --traces traces/ --out profiles/ --plan profiles/plan.json
     """
 
 
