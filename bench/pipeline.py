@@ -41,7 +41,7 @@ from runnel.pipeline.jobs import Job
 from runnel.pipeline.profiles import incarnations, publishers, vectors
 from runnel.pipeline.proposals import Proposals
 from runnel.pipeline.session import make_session
-from runnel.pipeline.streams import PARTIALS, STREAMS, partials, read_day, streams
+from runnel.pipeline.streams import PARTIALS, STREAMS, partials, streams
 from runnel.trace.folder import make_folder
 from runnel.trace.schemas import VERSION, schema_of
 from runnel.workload.stocks import balance_filters, symbols, synthetic_quotes
@@ -129,13 +129,12 @@ def vectors_once(
             frame.write.mode("overwrite").parquet(str(out / name))
             return str(out / name)
 
-        with read_day(0, published, delivered, BITS) as both:
-            of_day, words = (
-                spark.read.schema(schema).parquet(kept(frame, name))
-                for frame, schema, name in zip(
-                    both, (STREAMS, PARTIALS), ("streams", "partials"), strict=True
-                )
-            )
+        of_day = spark.read.schema(STREAMS).parquet(
+            kept(streams(0, published, delivered), "streams")
+        )
+        words = spark.read.schema(PARTIALS).parquet(
+            kept(partials(0, delivered, of_day, BITS), "partials")
+        )
         nobody = spark.createDataFrame([], OWNED)
         known = spark.read.parquet(kept(incarnations(of_day, nobody, 0), "incarnations"))
         told = spark.read.parquet(kept(publishers(known, BITS, 0, HOUR_NS), "publishers"))

@@ -20,7 +20,7 @@ from runnel.lab.run import Run
 from runnel.pipeline.clients import owned, standing
 from runnel.pipeline.jobs import Job
 from runnel.pipeline.profiles import incarnations, publishers, vectors
-from runnel.pipeline.streams import partials, read_day, streams
+from runnel.pipeline.streams import partials, streams
 from runnel.pipeline.tables import DAY_NS, spark_schema
 from runnel.trace.reader import open_trace
 from sparked import LENGTH, SCENARIO, SECOND, Known, profiles_of
@@ -130,25 +130,6 @@ class Drawn:
         windows = synchronised(told, list(found.values()), SMALL)
         profiles = {n: p for n, p in zip(found, windows.profiles, strict=True) if p}
         return windows.spans, profiles
-
-
-def test_a_day_that_is_read_in_one_pass(spark: SparkSession) -> None:
-    """Also where publications are missing: some at the end of each stream, and one stream altogether."""
-    drawn = Drawn(4)
-    lost = min(row["advertisement"] for row in drawn.delivered)
-    known = [row for row in drawn.published if row["advertisement"] != lost and row["counter"] < 99]
-    assert any(row["counter"] > 150 for row in drawn.delivered if row["advertisement"] != lost)
-    published, delivered = (
-        spark.createDataFrame(rows, spark_schema(table)).localCheckpoint()
-        for table, rows in (("publications", known), ("deliveries", drawn.delivered))
-    )
-    of_day = streams(3, published, delivered).localCheckpoint()
-    bits = partials(3, delivered, of_day, SMALL)
-    with read_day(3, published, delivered, SMALL) as both:
-        for one, other in zip(both, (of_day, bits), strict=True):
-            rows = sorted(one.collect(), key=str)
-            assert rows == sorted(other.collect(), key=str) != []
-            assert one.schema.names == other.schema.names
 
 
 @pytest.mark.parametrize("seed", range(3))

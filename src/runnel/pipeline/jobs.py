@@ -36,7 +36,7 @@ from runnel.pipeline.profiles import (
     start_of,
     vectors,
 )
-from runnel.pipeline.streams import PARTIALS, STREAMS, read_day
+from runnel.pipeline.streams import PARTIALS, STREAMS, partials, streams
 from runnel.pipeline.tables import Reading, Tables, open_tables, paths_of
 from runnel.trace.folder import write_whole
 
@@ -103,9 +103,9 @@ class Job:
     def _read_day(self, tables: Tables, day: int) -> None:
         published = tables.frame(self.spark, "publications", [day])
         delivered = tables.frame(self.spark, "deliveries", [day])
-        with read_day(day, published, delivered, self.length) as (of_day, bits):
-            self.write(of_day, f"days/streams/{day}")
-            self.write(bits, f"days/partials/{day}")
+        self.write(streams(day, published, delivered), f"days/streams/{day}")
+        of_day = self.spark.read.schema(STREAMS).parquet(str(self.out / f"days/streams/{day}"))
+        self.write(partials(day, delivered, of_day, self.length), f"days/partials/{day}")
 
     def _known_days(self) -> Days:
         path = self.out / "days.json"

@@ -16,8 +16,6 @@ fast as anything that builds the vector row by row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -75,66 +73,12 @@ def _contract(frame: DataFrame, schema: StructType) -> DataFrame:
 
 def streams(day: int, publications: DataFrame, deliveries: DataFrame) -> DataFrame:
     """What each advertisement published and delivered in a day."""
-    return _joined(day, _sent(publications), deliveries.groupBy("advertisement").agg(*_got()))
-
-
-def partials(day: int, deliveries: DataFrame, of_day: DataFrame, length: int) -> DataFrame:
-    """The bits of a day, given its streams."""
-    return _kept(day, _pairs(deliveries, _ends(of_day, "last", length), length))
-
-
-@contextmanager
-def read_day(
-    day: int, publications: DataFrame, deliveries: DataFrame, length: int
-) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """The streams and the partials of a day, for as long as the block lasts; deliveries are read once.
-
-    Where bits lie depends on the last publication, which the rows of publications tell. An advertisement that was
-    delivered beyond what is known to have been published is read again.
-    """
-    sent = _sent(publications).persist()
-    ends = _ends(sent, "sent_last", length)
-    pairs = _pairs(deliveries, ends, length).persist()
-    got = pairs.groupBy("advertisement").agg(
-        F.min("delivered_first").alias("delivered_first"),
-        F.max("delivered_last").alias("delivered_last"),
-        *(F.sum(name).alias(name) for name in ("deliveries", "early")),
-    )
-    beyond = (
-        got.join(F.broadcast(sent), "advertisement", "left")
-        .where("sent_last is null or delivered_last > sent_last")
-        .select("advertisement", "delivered_last")
-    )
-    right = pairs
-    if beyond.count():
-        again = deliveries.join(F.broadcast(beyond), "advertisement", "left_semi")
-        right = pairs.join(F.broadcast(beyond), "advertisement", "left_anti").unionByName(
-            _pairs(again, _ends(beyond, "delivered_last", length), length)
-        )
-    try:
-        yield _joined(day, sent, got), _kept(day, right)
-    finally:
-        pairs.unpersist()
-        sent.unpersist()
-
-
-def _got() -> tuple[Column, ...]:
-    return (
-        F.min("counter").alias("delivered_first"),
-        F.max("counter").alias("delivered_last"),
-        F.count("*").alias("deliveries"),
-        F.count_if(F.col("time_ns") < F.col("published_ns")).alias("early"),
-    )
-
-
-def _sent(publications: DataFrame) -> DataFrame:
-    """What each advertisement published."""
     once = publications.groupBy("advertisement", "counter").agg(
         F.min("time_ns").alias("time_ns"),
         F.min("size_bytes").alias("size_bytes"),
         F.count("*").alias("rows"),
     )
-    counted = once.groupBy("advertisement").agg(
+    sent = once.groupBy("advertisement").agg(
         F.count("*").alias("publications"),
         F.sum("size_bytes").alias("bytes"),
         F.sum(F.col("rows") - 1).alias("doubles"),
@@ -153,14 +97,16 @@ def _sent(publications: DataFrame) -> DataFrame:
             F.max(F.struct("time_ns", "broker")).getField("broker").alias("broker"),
         )
     )
-    return counted.join(named, "advertisement")
-
-
-def _joined(day: int, sent: DataFrame, got: DataFrame) -> DataFrame:
+    got = deliveries.groupBy("advertisement").agg(
+        F.min("counter").alias("delivered_first"),
+        F.max("counter").alias("delivered_last"),
+        F.count("*").alias("deliveries"),
+        F.count_if(F.col("time_ns") < F.col("published_ns")).alias("early"),
+    )
+    both = sent.join(named, "advertisement").join(got, "advertisement", "full")
     zeros = ["publications", "bytes", "doubles", "deliveries", "early"]
     return _contract(
-        sent.join(got, "advertisement", "full")
-        .na.fill(0, zeros)
+        both.na.fill(0, zeros)
         .withColumn("day", F.lit(day))
         .withColumn("first", F.least("sent_first", "delivered_first"))
         .withColumn("last", F.greatest("sent_last", "delivered_last")),
@@ -168,39 +114,39 @@ def _joined(day: int, sent: DataFrame, got: DataFrame) -> DataFrame:
     )
 
 
-def _ends(frame: DataFrame, last: str, length: int) -> DataFrame:
-    """(advertisement, base): the first word of the last publications."""
-    first = F.greatest(F.col(last) - (length - 1), F.lit(0))
-    return frame.select("advertisement", F.shiftright(first, _SIX).alias("base"))
-
-
-def _pairs(deliveries: DataFrame, ends: DataFrame, length: int) -> DataFrame:
-    """Per subscription and advertisement: the words from the base on, and what was delivered altogether."""
-    word = F.shiftright("counter", _SIX) - F.col("base")
-    place = F.col("counter").bitwiseAND(WORD - 1).cast("int")
-    marked = deliveries.join(F.broadcast(ends), "advertisement", "left").select(
-        *("subscription", "advertisement", "counter", "time_ns", "published_ns"),
-        word.alias("word"),
-        shifted(F.lit(1).cast("long"), place).alias("bit"),
+def partials(day: int, deliveries: DataFrame, of_day: DataFrame, length: int) -> DataFrame:
+    """The bits of a day, given its streams."""
+    ends = of_day.select(
+        "advertisement",
+        F.shiftright(F.greatest(F.col("last") - (length - 1), F.lit(0)), _SIX).alias("base"),
     )
-    names = [f"word{number}" for number in range(words_for(length) + 1)]
+    word = F.shiftright("counter", _SIX)
+    place = F.col("counter").bitwiseAND(WORD - 1).cast("int")
+    marked = (
+        deliveries.join(F.broadcast(ends), "advertisement")
+        .where(word >= F.col("base"))
+        .select(
+            "subscription",
+            "advertisement",
+            (word - F.col("base")).alias("word"),
+            shifted(F.lit(1).cast("long"), place).alias("bit"),
+        )
+    )
+    count = words_for(length) + 1
+    names = [f"word{number}" for number in range(count)]
     bits = [
         F.bit_or(F.when(F.col("word") == number, F.col("bit"))).alias(name)
         for number, name in enumerate(names)
     ]
-    found = marked.groupBy("subscription", "advertisement").agg(
-        *bits, F.count_if(F.col("word") >= 0).alias("rows"), *_got()
-    )
+    found = marked.groupBy("subscription", "advertisement").agg(*bits, F.count("*").alias("rows"))
     words = F.array(*(F.coalesce(F.col(name), F.lit(0).cast("long")) for name in names))
-    # The base is joined again rather than carried along, which every row would pay for.
-    return found.join(F.broadcast(ends), "advertisement", "left").select(
-        *("subscription", "advertisement", "base", "rows", words.alias("words")),
-        *("delivered_first", "delivered_last", "deliveries", "early"),
+    return _contract(
+        # The base is joined again rather than carried along, which every row would pay for.
+        found.join(F.broadcast(ends), "advertisement")
+        .withColumn("day", F.lit(day))
+        .withColumn("words", words),
+        PARTIALS,
     )
-
-
-def _kept(day: int, pairs: DataFrame) -> DataFrame:
-    return _contract(pairs.where("rows > 0").withColumn("day", F.lit(day)), PARTIALS)
 
 
 def shifted(word: Column, by: Column) -> Column:
