@@ -6,6 +6,8 @@
                 that 7.5% of all pairs survive the bound that sizes give
     backtest    stock quotes of 80 symbols against the subscriptions of balance, a row for each of these: the whole job,
                 from the texts of filters and the files of a trace to Parquet
+    plan        10,000 to 1,000,000 subscriptions of 1,000 publishers (parts.py), from profiles to the document; and how
+                the time grows with them
 
 Figures are of the wall clock: the median of the repeats after a first run that is not counted. `peak_memory_bytes` is
 the sum of the peaks of this process and all that it started: Spark's own, and its Pythons.
@@ -33,6 +35,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
+from parts import measure_plans
 from runnel.allocation.profiles import BITS
 from runnel.language import to_sql
 from runnel.pipeline.backtest import backtest
@@ -264,31 +267,32 @@ def peak_bytes() -> int:
         mine |= more
 
 
-def measure(job: str, spark: SparkSession, quick: bool, repeats: int, out: Path) -> Row:
-    """One job."""
-    if job == "closeness":
-        count = NEAREST_QUICK if quick else NEAREST
-        once = closeness_once(draw_vectors(spark, count, out), count)
-        row = {"job": job, "groups": count, "bits": BITS, **timed(once, repeats)}
-        return judged(row, [] if quick else [Target("seconds", 15, at_most=True)])
-    if job == "backtest":
-        count, filters = QUOTES_QUICK if quick else QUOTES
-        trace, proposals = write_quotes(count, filters, out)
-        once = backtest_once(Job(spark, trace, out / "out"), proposals)
-        row = {"job": job, "groups": filters, "bits": None, **timed(once, repeats)}
-        return judged(row, [] if quick else [Target("seconds", 40, at_most=True)])
+def measure(job: str, spark: SparkSession, quick: bool, repeats: int, out: Path) -> list[Row]:
+    """One job; of plans there are several rows."""
+    if job == "plan":
+        return measure_plans(spark, quick, out, peak_bytes)
     size = QUICK_SIZE if quick else BITS_SIZE if job == "bits" else VECTORS_SIZE
-    published, delivered = write_trace(spark, size, out)
-    if job == "bits":
-        once, target = bits_once(size, published, delivered), Target("rows_per_s", 5_000_000)
+    target = Target("seconds", LIMITS_S.get(job, 0), at_most=True)
+    groups, bits = size.groups, BITS if job != "backtest" else None
+    if job == "closeness":
+        groups = NEAREST_QUICK if quick else NEAREST
+        once = closeness_once(draw_vectors(spark, groups, out), groups)
+    elif job == "backtest":
+        count, groups = QUOTES_QUICK if quick else QUOTES
+        trace, proposals = write_quotes(count, groups, out)
+        once = backtest_once(Job(spark, trace, out / "out"), proposals)
     else:
-        once = vectors_once(spark, size, published, delivered, out)
-        target = Target("seconds", 60, at_most=True)
-    row = {"job": job, "groups": size.groups, "bits": BITS, **timed(once, repeats)}
-    return judged(row, [] if quick else [target])
+        published, delivered = write_trace(spark, size, out)
+        if job == "bits":
+            once, target = bits_once(size, published, delivered), Target("rows_per_s", 5_000_000)
+        else:
+            once = vectors_once(spark, size, published, delivered, out)
+    row = {"job": job, "groups": groups, "bits": bits, **timed(once, repeats)}
+    return [judged(row, [] if quick else [target])]
 
 
-JOBS = ("bits", "vectors", "closeness", "backtest")
+LIMITS_S = {"vectors": 60, "closeness": 15, "backtest": 40}
+JOBS = ("bits", "vectors", "closeness", "backtest", "plan")
 
 
 def main() -> None:
@@ -304,7 +308,7 @@ def main() -> None:
     rows = []
     for job in [told.only] if told.only else JOBS:
         with TemporaryDirectory(prefix="runnel-bench-") as out:
-            rows.append(measure(job, spark, told.quick, told.repeats, Path(out)))
+            rows += measure(job, spark, told.quick, told.repeats, Path(out))
     spark.stop()
     print_table("pipeline", SHOWN, with_verdicts(rows))
     finish("pipeline", rows, about)
