@@ -134,17 +134,17 @@ def partials(day: int, deliveries: DataFrame, of_day: DataFrame, length: int) ->
     )
     count = words_for(length) + 1
     names = [f"word{number}" for number in range(count)]
+    none = F.lit(0).cast("long")  # where null might be, every row would be asked for it
     bits = [
-        F.bit_or(F.when(F.col("word") == number, F.col("bit"))).alias(name)
+        F.bit_or(F.when(F.col("word") == number, F.col("bit")).otherwise(none)).alias(name)
         for number, name in enumerate(names)
     ]
     found = marked.groupBy("subscription", "advertisement").agg(*bits, F.count("*").alias("rows"))
-    words = F.array(*(F.coalesce(F.col(name), F.lit(0).cast("long")) for name in names))
     return _contract(
         # The base is joined again rather than carried along, which every row would pay for.
         found.join(F.broadcast(ends), "advertisement")
         .withColumn("day", F.lit(day))
-        .withColumn("words", words),
+        .withColumn("words", F.array(*(F.coalesce(F.col(name), none) for name in names))),
         PARTIALS,
     )
 
