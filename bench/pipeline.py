@@ -310,7 +310,10 @@ def main() -> None:
         with TemporaryDirectory(prefix="runnel-bench-") as out:
             rows += measure(job, spark, told.quick, told.repeats, Path(out))
     spark.stop()
-    print_table("pipeline", SHOWN, with_verdicts(rows))
+    growth = [row for row in rows if row.get("figure") == "growth"]
+    print_table("pipeline", SHOWN, with_verdicts([row for row in rows if row not in growth]))
+    if growth:
+        print_table("growth of plans: time ∝ subscriptions to this power", ("exponent",), growth)
     finish("pipeline", rows, about)
 
 
