@@ -27,7 +27,7 @@ from runnel.trace.reader import Trace
 ENDS_WITHIN_S = 15.0
 MEMORY = "1g"
 _QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""So little data is through before Java has made the best of its programs: half the time goes without that."""
+"""So little data is through before Java has made the best of its programs: it need not try."""
 
 _PROGRESS = re.compile(r"\d+\.\d s  |Done in ")
 Say = Callable[[str], None]

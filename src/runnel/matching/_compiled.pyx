@@ -4,6 +4,9 @@
 
 This file does nothing else. What the index is and why is in `native/engine.hpp`; the same design,
 readable in Python, is `runnel.matching.index`. Errors and answers are the same in both.
+
+It is longer than files are here, since an extension type cannot be spread over several: the engine, what it answers
+and its tally share the C++ objects that they are made of.
 """
 
 cimport cython
