@@ -31,22 +31,13 @@ import pyarrow as pa
 from runnel.errors import InputError
 from runnel.trace.reader import Trace
 
-SECOND = 1_000_000_000
+# Metrics are of a window: who asks for them has it from here.
+from runnel.trace.window import SECOND as SECOND
+from runnel.trace.window import Window as Window
+
 PUBLICATION = "Publication"  # the class of messages that everything else is overhead to
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-
-class Window(NamedTuple):
-    """A stretch of time: from `start_ns` on, up to but without `end_ns`."""
-
-    start_ns: int
-    end_ns: int
-
-    @property
-    def seconds(self) -> float:
-        """How long it is."""
-        return (self.end_ns - self.start_ns) / SECOND
 
 
 class Spread(NamedTuple):

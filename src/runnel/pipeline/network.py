@@ -12,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
+from runnel.allocation.bits import unpacked
 from runnel.allocation.load import Capacity, Delay, scaling_for
 from runnel.allocation.network import Network
 from runnel.allocation.profiles import Profile, PublisherProfile, union
@@ -80,16 +84,26 @@ def _profiles(vectors: DataFrame, places: dict[int, int]) -> dict[int, Profile]:
     """The profiles of subscriptions, of the publishers that have a place."""
     found: dict[int, Profile] = {}
     for batch in vectors.select("subscription", "publisher", "words").toArrow().to_batches():
-        width = len(batch["words"][0]) if batch.num_rows else 0
-        data = batch["words"].flatten().to_numpy(zero_copy_only=False).astype("<i8").tobytes()
-        for at, (subscription, publisher) in enumerate(
-            zip(batch["subscription"].to_pylist(), batch["publisher"].to_pylist(), strict=True)
-        ):
+        columns = (batch[name].to_pylist() for name in ("subscription", "publisher"))
+        bits_of_rows = bits_of(batch["words"], batch.num_rows)
+        for subscription, publisher, bits in zip(*columns, bits_of_rows, strict=True):
             if publisher in places:
-                bits = int.from_bytes(data[at * width * 8 : (at + 1) * width * 8], "little")
                 found.setdefault(subscription, {})[places[publisher]] = bits
     # In the order of publishers, whatever the order of rows.
     return {key: dict(sorted(profile.items())) for key, profile in found.items()}
+
+
+def bits_of(words: pa.Array | pa.ChunkedArray, count: int) -> list[int]:
+    """So many vectors, from a column that has the words of one, or of several in a row.
+
+    >>> bits_of(pa.array([[5, -1], [0, 1]]), 2) == [5 | ((1 << 64) - 1 << 64), 1 << 64]
+    True
+    """
+    if not count:
+        return []
+    whole = words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words
+    flat = whole.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+    return unpacked(flat.view(np.uint64).reshape(count, -1))
 
 
 def _capacities(brokers: DataFrame, reading: Reading) -> tuple[Capacity, ...]:

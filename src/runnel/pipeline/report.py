@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -26,13 +26,13 @@ from runnel.errors import InputError
 from runnel.pipeline.clients import links
 from runnel.pipeline.network import joined
 from runnel.pipeline.tables import Tables, open_tables
+from runnel.trace.window import SECOND, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from runnel.pipeline.jobs import Job
 
-SECOND = 1_000_000_000
 PUBLICATION = "Publication"
 PERCENTS = (1.0, *(float(n) for n in range(5, 100, 5)), 99.0, 99.9, 100.0)
 SPREAD = (
@@ -46,18 +46,6 @@ STRETCHES = 60
 
 _STEP = 12  # bits by which delays are looked at more closely
 _STEPS = (2 * _STEP, _STEP, 0)
-
-
-class Window(NamedTuple):
-    """A stretch of time: from `start_ns` on, up to but without `end_ns`."""
-
-    start_ns: int
-    end_ns: int
-
-    @property
-    def seconds(self) -> float:
-        """How long it is."""
-        return (self.end_ns - self.start_ns) / SECOND
 
 
 # -- brokers ----------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from runnel.allocation.profiles import Profile, PublisherProfile
 from runnel.allocation.sharding import Parts, lay_out_parts, options_of, reference
 from runnel.pipeline import shards
 from runnel.pipeline.jobs import Job
-from runnel.pipeline.network import home_of, joined, present
+from runnel.pipeline.network import bits_of, home_of, joined, present
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -166,7 +166,7 @@ def _items(there: Known, pinned: Sequence[int], first: int) -> list[Item]:
     rows = there.wanted.where(F.col("id").isin(ids)).toArrow().to_pylist()
     profiles: dict[int, Profile] = {id: {} for id in ids}
     for row in sorted(rows, key=lambda row: (row["id"], row["place"])):
-        profiles[row["id"]][row["place"]] = shards.bits_of(row["words"])
+        (profiles[row["id"]][row["place"]],) = bits_of(pa.array([row["words"]]), 1)
     traffic, counts = there.network.traffic(), there.network.counts
     return [
         Item(profiles[id], traffic.need(profiles[id]), (first + at,), counts[number])
@@ -214,13 +214,9 @@ def parts_of(pieces: pa.Table) -> Parts:
 
 def _profiles(rows: pa.Table) -> list[Profile]:
     """The profiles of rows with the columns `publishers` and `words`."""
-    publishers, words = rows["publishers"].combine_chunks(), rows["words"].combine_chunks()
-    data = words.flatten().to_numpy(zero_copy_only=False).astype("<i8").tobytes()
+    publishers = rows["publishers"].combine_chunks()
     who = publishers.flatten().to_pylist()
-    width = len(data) // max(1, len(who))
-    bits = [
-        int.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width or 1)
-    ]
+    bits = bits_of(rows["words"], len(who))
     ends = np.cumsum(publishers.value_lengths().to_numpy()).tolist()
     starts = [0, *ends[:-1]] if ends else []
     return [
@@ -240,13 +236,8 @@ def before(there: Known) -> dict[str, Load]:
     )
     profiles: dict[str, Profile] = {}
     rows = vectors.select("home", "place", "words").toArrow()
-    flat = rows["words"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    data = flat.astype("<i8").tobytes()
-    width = len(data) // max(1, rows.num_rows)
-    for at, (home, place) in enumerate(
-        zip(rows["home"].to_pylist(), rows["place"].to_pylist(), strict=True)
-    ):
-        bits = int.from_bytes(data[at * width : (at + 1) * width], "little")
+    columns = (rows[name].to_pylist() for name in ("home", "place"))
+    for home, place, bits in zip(*columns, bits_of(rows["words"], rows.num_rows), strict=True):
         profiles.setdefault(home, {})[place] = bits
     told = {row["home"]: row for row in sums.toArrow().to_pylist()}
     items, places = [], {}

@@ -14,8 +14,10 @@ of one publisher are the likeliest to have got the same. Clients that got nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -28,11 +30,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from runnel.allocation.bits import words_for
+from runnel.allocation.bits import WORD, packed, words_for
 from runnel.allocation.clustering import CramOptions
 from runnel.allocation.load import Bin, Item, Scaling, Traffic
 from runnel.allocation.profiles import Profile
 from runnel.allocation.sharding import in_pieces
+from runnel.pipeline.network import bits_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -211,37 +214,18 @@ def _clustering(
 
 def _items(part: pa.Table, traffic: Traffic) -> Iterator[Item]:
     """Every client of a part."""
-    for row in range(part.num_rows):
-        profile: Profile = {}
-        for entry in part["profile"][row].as_py():
-            profile[entry["place"]] = bits_of(entry["words"])
+    entries = part["profile"].combine_chunks()
+    places = entries.flatten().field("place").to_pylist()
+    vectors = iter(zip(places, bits_of(entries.flatten().field("words"), len(places)), strict=True))
+    counts = entries.value_lengths().to_pylist()
+    for count, members in zip(counts, part["members"].to_pylist(), strict=True):
+        profile: Profile = dict(islice(vectors, count))
         needed = traffic.need(profile)
-        for member in part["members"][row].as_py():
+        for member in members:
             yield Item(profile, needed, (member["id"],), member["count"])
 
 
 def _columns(profile: Profile, part: pa.Table) -> dict[str, list[int]]:
     width = len(part["profile"][0][0]["words"])
-    words = [word for bits in profile.values() for word in words_of(bits, width)]
-    return {"publishers": list(profile), "words": words}
-
-
-def bits_of(words: list[int]) -> int:
-    """A vector from its words, which are signed.
-
-    >>> bits_of([-1, 1]) == (1 << 65) - 1
-    True
-    """
-    return int.from_bytes(b"".join(w.to_bytes(8, "little", signed=True) for w in words), "little")
-
-
-def words_of(bits: int, count: int) -> list[int]:
-    """The words of a vector.
-
-    >>> words_of((1 << 65) - 1, 2)
-    [-1, 1]
-    """
-    data = bits.to_bytes(8 * count, "little")
-    return [
-        int.from_bytes(data[at : at + 8], "little", signed=True) for at in range(0, len(data), 8)
-    ]
+    words = packed(list(profile.values()), width * WORD).view(np.int64)
+    return {"publishers": list(profile), "words": words.reshape(-1).tolist()}

@@ -6,6 +6,7 @@ columns    what was recorded, as Arrow tables
 folder     how a trace lies on disk, and which writers there are
 writer     buffers to files, in a thread or inline; a reader never sees half a file
 reader     a trace as datasets, by time and broker
+window     a stretch of its time, over which things are measured
 summary    what a trace holds, who wrote it, and what is missing
 tail       its newest rows, and those that come after them
 module     the broker's side: fills the recorder
