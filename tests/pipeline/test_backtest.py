@@ -99,6 +99,14 @@ def test_chunks_add_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 # -- bad input ------------------------------------------------------------------------------------------
 
 
+NONSENSE = [
+    b"\xc1",
+    b"",
+    b"\x81\xa1a\xa1\xff",  # no UTF-8
+    b"\x81\xa1a\xcf" + b"\xff" * 8,  # no int of 64 bits
+]
+
+
 def test_what_is_decided_is_counted(spark: SparkSession, tmp_path: Path) -> None:
     hand = HandMade(tmp_path / "trace")
     for counter in range(1, 101):
@@ -107,11 +115,10 @@ def test_what_is_decided_is_counted(spark: SparkSession, tmp_path: Path) -> None
     (path,) = (tmp_path / "trace" / "publications").rglob("part-*.parquet")
     shutil.copy(path, path.with_name("part-copy-000001.parquet"))
     table = pq.read_table(path)
-    torn = pa.array([b"\xc1", *table["attributes"].to_pylist()[1:]])
-    changed = table.set_column(table.column_names.index("attributes"), "attributes", torn)
-    few = changed.slice(0, 1)
-    counter = pa.array([101], pa.int64())
-    few = few.set_column(few.column_names.index("counter"), few.schema.field("counter"), counter)
+    few = table.slice(0, len(NONSENSE))
+    for name, values in (("attributes", NONSENSE), ("counter", range(101, 101 + len(NONSENSE)))):
+        kind = few.schema.field(name)
+        few = few.set_column(few.column_names.index(name), kind, pa.array(values, kind.type))
     pq.write_table(few, path.with_name("part-more-000001.parquet"))
     job = Job(spark, tmp_path / "trace", tmp_path / "out")
     backtest(job, named("a > 90", "a > 1 AND a < 1", "TRUE"))
@@ -119,7 +126,7 @@ def test_what_is_decided_is_counted(spark: SparkSession, tmp_path: Path) -> None
         "filters contradict themselves: no publication can ever match": 1,
         "publications are there twice, and count once": 100,
         "advertisements were made before the trace began: each counts as a publisher": 1,
-        "publications have attributes that make no sense: they match nothing": 1,
+        "publications have attributes that make no sense: they match nothing": len(NONSENSE),
         "subscriptions would have got nothing": 1,
     }
     rows = {row["subscription"]: row for row in job.frame("backtest").collect()}

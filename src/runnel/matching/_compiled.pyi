@@ -4,7 +4,7 @@ from typing import Any
 
 from runnel.language import Selection
 from runnel.matching.engine import BatchMatches
-from runnel.matching.tally import Totals
+from runnel.matching.tally import PackedEvents, Totals
 
 def distinct(ids: array[int], table: array[int]) -> list[int]: ...
 
@@ -17,6 +17,7 @@ class Matches:
 
 class Tally:
     def add(self, attributes: Mapping[str, Any], amount: int, at: int) -> None: ...
+    def add_packed(self, events: PackedEvents, rows: Any) -> list[int]: ...
     def take(self) -> Totals: ...
 
 class CompiledEngine:

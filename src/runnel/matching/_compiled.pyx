@@ -129,6 +129,13 @@ cdef extern from "engine.hpp" namespace "runnel" nogil:
         void look(Answer&) except +
 
 
+cdef extern from "packed.hpp" namespace "runnel" nogil:
+    cdef cppclass Packed:
+        void forget() except +
+        void know(string_view, uint32_t) except +
+        cbool read(const char*, size_t, Keys&) except +
+
+
 cdef extern from "tally.hpp" namespace "runnel" nogil:
     cdef cppclass Total:
         int64_t count, amount, first, last
@@ -287,6 +294,7 @@ cdef class CompiledEngine:
     cdef list free               # numbers of attributes nobody asks for any more
     cdef list asked              # names some filter asks for …
     cdef vector[uint32_t] asked_numbers  # … and their numbers
+    cdef Packed packed           # the same, for events as msgpack
     cdef uint64_t asked_changes
     cdef vector[cbool] seen_labels  # scratch of Matches.distinct, all False between calls
     cdef vector[Slice] spare     # memory of an answer that was dropped, for the next one
@@ -433,10 +441,12 @@ cdef class CompiledEngine:
         """Lists the attributes an event must be searched for, and forgets those nobody asks for."""
         self.asked = []
         self.asked_numbers.clear()
+        self.packed.forget()
         for name, number in list(self.numbers.items()):
             if self.core.keys.attributes[<size_t> number].uses:
                 self.asked.append(name)
                 self.asked_numbers.push_back(number)
+                self.packed.know(text_of(name), number)
             else:
                 del self.numbers[name]
                 self.free.append(number)
@@ -535,10 +545,36 @@ cdef class Tally:
         """An event of this amount at this time."""
         self.check()
         self.engine.read(attributes)
+        self.count(amount, at)
+
+    def add_packed(self, events: object, const int64_t[::1] rows) -> list:
+        """Some rows of many events; those that must be added one by one are handed back."""
+        cdef const uint8_t[::1] data = events[0]
+        cdef const int64_t[::1] edges = events[1], amounts = events[2], times = events[3]
+        self.check()
+        if self.engine.asked_changes != self.engine.core.keys.asked_changes:
+            self.engine.list_asked()
+        cdef Py_ssize_t i, size = min(edges.shape[0] - 1, amounts.shape[0], times.shape[0])
+        cdef int64_t row
+        cdef list left = []
+        for i in range(rows.shape[0]):
+            row = rows[i]
+            if not (0 <= row < size and 0 <= edges[row] <= edges[row + 1] <= data.shape[0]):
+                raise InputError(f"there is no row {row} in the events that were given")
+            self.engine.core.keys.begin_event()
+            if edges[row] < edges[row + 1] and self.engine.packed.read(
+                    <const char*> &data[edges[row]], edges[row + 1] - edges[row], self.engine.core.keys):
+                self.count(amounts[row], times[row])
+            else:
+                left.append(row)
+        return left
+
+    cdef inline int count(self, int64_t amount, int64_t at) except -1:
         self.answer.slices.clear()
         self.answer.loose.clear()
         self.engine.core.look(self.answer)
         self.core.add(self.answer, amount, at)
+        return 0
 
     def take(self) -> Totals:
         """What all events since the last time came to."""

@@ -24,11 +24,27 @@ class Totals(NamedTuple):
     lasts: array[int]
 
 
+class PackedEvents(NamedTuple):
+    """Many events as columns: the maps of their attributes in msgpack, one after the other, amounts and times.
+
+    Buffers: `data` of bytes, the others of 64-bit integers; event i is data[edges[i]:edges[i + 1]].
+    """
+
+    data: Any
+    edges: Any
+    amounts: Any
+    times: Any
+
+
 class Tally(Protocol):
     """Events are added, totals are taken. The engine must not change in between."""
 
     def add(self, attributes: Mapping[str, Any], amount: int, at: int) -> None:
         """An event of this amount (its size, say) at this time."""
+        ...
+
+    def add_packed(self, events: PackedEvents, rows: Any) -> list[int]:
+        """Those of these rows (64-bit integers) that can be read as they are; the others are handed back, for add()."""
         ...
 
     def take(self) -> Totals:
@@ -57,6 +73,10 @@ class PlainTally:
         for id in self._engine.match(attributes):
             count, sum, first, last = self._totals.get(id, (0, 0, at, at))
             self._totals[id] = (count + 1, sum + amount, min(first, at), max(last, at))
+
+    def add_packed(self, events: PackedEvents, rows: Any) -> list[int]:
+        """All are handed back: decoding is not for an engine in Python."""
+        return list(rows)
 
     def take(self) -> Totals:
         """What all events since the last time came to."""

@@ -26,6 +26,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from runnel.matching import Engine, make_engine
+from runnel.matching.tally import PackedEvents
 from runnel.pipeline.clients import owned, standing
 from runnel.pipeline.proposals import Proposals, parse_proposals
 from runnel.pipeline.streams import shifted
@@ -157,18 +158,21 @@ class Sums:
         publishers = chunk["publisher"].to_numpy()
         order = np.argsort(publishers, kind="stable")
         edges = np.flatnonzero(np.diff(publishers[order])) + 1
-        sizes, times = chunk["size_bytes"].to_pylist(), chunk["time_ns"].to_pylist()
-        raw = chunk["attributes"].to_pylist()
-        add = self._tally.add
+        raw = chunk["attributes"].combine_chunks()
+        sizes, times = (chunk[name].to_numpy() for name in ("size_bytes", "time_ns"))
+        events = PackedEvents(*_binary(raw), sizes, times)
         for group in np.split(order, edges):
-            for place in group.tolist():
-                attributes = attributes_of(raw[place])
-                if not attributes and raw[place] != _NO_ATTRIBUTES:
-                    self._unreadable += 1
-                    continue
-                add(attributes, sizes[place], times[place])
+            for place in self._tally.add_packed(events, group):
+                self._add(raw[place].as_py(), int(sizes[place]), int(times[place]))
             if len(group):
                 self._take(int(publishers[group[0]]))
+
+    def _add(self, raw: bytes, size: int, time_ns: int) -> None:
+        attributes = attributes_of(raw)
+        if attributes or raw == _NO_ATTRIBUTES:
+            self._tally.add(attributes, size, time_ns)
+        else:
+            self._unreadable += 1
 
     def _take(self, publisher: int) -> None:
         ids, counts, amounts, firsts, lasts = (
@@ -196,11 +200,20 @@ class Sums:
 
     def _publishers(self, found: Ints) -> pa.ListArray:
         """The publishers of each subscription that was found, each once."""
-        ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in self._pairs)])
-        whose = np.repeat([one for _, one in self._pairs], [len(ids) for ids, _ in self._pairs])
-        pairs = np.unique(np.stack([ids, whose.astype(np.int64)], axis=1), axis=0)
-        starts = np.append(np.searchsorted(pairs[:, 0], found), len(pairs))
-        return pa.ListArray.from_arrays(starts.astype(np.int32), pairs[:, 1])
+        names, numbers = np.unique([one for _, one in self._pairs], return_inverse=True)
+        many = max(len(names), 1)
+        pairs = [ids * many + number for (ids, _), number in zip(self._pairs, numbers, strict=True)]
+        each = np.unique(np.concatenate([np.zeros(0, np.int64), *pairs]))
+        starts = np.append(np.searchsorted(each, found * many), len(each))
+        return pa.ListArray.from_arrays(starts.astype(np.int32), names[each % many])
+
+
+def _binary(column: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Ints]:
+    """The bytes of a column, and where each of its values begins; after the last, where it ends."""
+    wide = column.cast(pa.large_binary())
+    _, offsets, data = wide.buffers()
+    edges = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
+    return np.frombuffer(data or b"", np.uint8), edges
 
 
 _ARROW = pa.schema(

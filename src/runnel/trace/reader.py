@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -22,12 +21,12 @@ from runnel.errors import InputError
 from runnel.language import Selection, Value
 from runnel.trace.folder import Folder, Part, open_folder
 from runnel.trace.schemas import HOUR_NS, TABLES, schema_of
+from runnel.wire.publication import decode_attributes
 
 Row = dict[str, Any]
 
 _BATCH_ROWS = 8_192
 _PARQUET = ds.ParquetFileFormat()
-_decode_attributes = msgspec.msgpack.Decoder(dict[str, str | int | float | bool]).decode
 
 
 class Trace:
@@ -129,8 +128,8 @@ def attributes_of(raw: bytes) -> dict[str, Value]:
     {'a': 5}
     """
     try:
-        return _decode_attributes(raw)
-    except (msgspec.DecodeError, RecursionError):
+        return decode_attributes(raw)
+    except ValueError:
         return {}
 
 

@@ -36,12 +36,27 @@ from runnel.wire.header import (
 from runnel.wire.registry import Lane
 
 _Int64 = Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)]
-_decode_attributes = msgspec.msgpack.Decoder(dict[str, str | _Int64 | float | bool]).decode
+_decode = msgspec.msgpack.Decoder(dict[str, str | _Int64 | float | bool]).decode
 _encode_attributes = msgspec.msgpack.Encoder().encode
 _pack = PUBLICATION.pack
 _BODY_AT = PUBLICATION.size
 _ONE_BYTE = [bytes((n,)) for n in range(256)]
 _VALUE_TYPES = frozenset({str, int, float, bool})
+
+
+def decode_attributes(raw: bytes) -> dict[str, Value]:
+    """Attributes from their MessagePack; a ValueError, if a publisher wrote nonsense.
+
+    >>> decode_attributes(b"\\x81\\xa1a\\x05")
+    {'a': 5}
+    """
+    try:
+        decoded = _decode(raw)
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+    if "" in decoded:
+        raise ValueError("an attribute has no name")
+    return decoded
 
 
 # Without the garbage collector's care: a publication holds bytes, ints and a dict of plain values,
@@ -86,11 +101,9 @@ class Publication(msgspec.Struct, eq=False, gc=False):
         decoded = self._attributes
         if decoded is None:
             try:
-                decoded = _decode_attributes(self.raw[_BODY_AT : _BODY_AT + self.attributes_length])
-            except (ValueError, RecursionError) as error:
+                decoded = decode_attributes(self.raw[_BODY_AT : _BODY_AT + self.attributes_length])
+            except ValueError as error:
                 raise self._malformed(str(error)) from None
-            if "" in decoded:
-                raise self._malformed("an attribute has no name")
             self._attributes = decoded
         return decoded
 
