@@ -12,10 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from handmade import ADVERTISEMENT, HandMade
+from runnel.allocation.plan import Plan
 from runnel.errors import InputError
+from runnel.pipeline.backtest import backtest
 from runnel.pipeline.jobs import Job
+from runnel.pipeline.proposals import Proposals
+from runnel.pipeline.report import measure
+from runnel.pipeline.stream import Watch, start, wait
 from runnel.pipeline.tables import open_tables
 from runnel.trace.recorder import Recorder, RecorderConfig
+from runnel.trace.window import SECOND, Window
 from runnel.trace.writer import Writer, WriterConfig
 from sparked import profiles_of
 
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Change = Callable[[pa.Table], pa.Table]
+PLAN = Plan(algorithm="FBF", overlay={"B0": None}, subscriptions={}, publishers={}, after={})
 
 
 @pytest.fixture
@@ -104,6 +111,83 @@ def test_files_that_are_not_of_this_version(hand: HandMade, change: Change, comp
     hand.open()
     rewritten(hand.directory, "deliveries", change)
     with pytest.raises(InputError, match=complaint):
+        open_tables(hand.directory)
+
+
+def watched(job: Job) -> None:
+    watch = Watch(job, lambda: PLAN)
+    wait(watch, start(watch, once=True))
+
+
+# Whatever else there is begins with profiles.
+@pytest.mark.parametrize(
+    "run",
+    [
+        Job.profiles,
+        lambda job: measure(job, "measured"),
+        lambda job: backtest(job, Proposals(["all"], ["TRUE"])),
+        watched,
+    ],
+)
+@pytest.mark.parametrize(
+    ("table", "change", "complaint"),
+    [
+        ("publications", lambda table: table.drop_columns(["counter"]), "has no column counter"),
+        (
+            "intervals",
+            lambda table: table.replace_schema_metadata({"runnel.version": "2"}),
+            "written with version 2 of the tables",
+        ),
+        ("links", None, "cannot be read.*--skip-unreadable"),
+    ],
+)
+def test_every_job_complains(
+    *,
+    hand: HandMade,
+    spark: SparkSession,
+    tmp_path: Path,
+    run: Callable[[Job], object],
+    table: str,
+    change: Change | None,
+    complaint: str,
+) -> None:
+    hand.open()
+    if change:
+        rewritten(hand.directory, table, change)
+    else:
+        torn = hand.directory / table / "hour=0" / "part-hand-000001.parquet"
+        torn.parent.mkdir(parents=True)
+        torn.write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=complaint):
+        run(Job(spark, hand.directory, tmp_path / "out"))
+
+
+def test_only_files_that_have_rows_of_a_window_are_read(
+    hand: HandMade, spark: SparkSession, tmp_path: Path
+) -> None:
+    hand.open()
+    later = HandMade(tmp_path / "later")
+    later.publish(9, 20.0)
+    later.open()
+    path = part_of(hand.directory, "publications")
+    shutil.copy(
+        part_of(later.directory, "publications"), path.with_name("part-more-000009.parquet")
+    )
+    tables = open_tables(hand.directory)
+    for window, rows in (((0, 0), 0), ((2, 3), 5), ((5, 20), 6), ((6, 19), 0), ((20, 30), 1)):
+        found = tables.around(spark, "publications", Window(*(s * SECOND for s in window)))
+        assert found.count() == rows, window
+
+
+def test_files_are_looked_at_once(hand: HandMade) -> None:
+    hand.open()
+    before = open_tables(hand.directory)
+    path = part_of(hand.directory, "publications")
+    shutil.copy(path, path.with_name("part-copy-000001.parquet"))
+    path.write_bytes(b"")  # who looks at it again will stumble
+    again = open_tables(hand.directory, before=before)
+    assert [len(again.parts["publications"]), len(before.parts["publications"])] == [2, 1]
+    with pytest.raises(InputError, match="cannot be read"):
         open_tables(hand.directory)
 
 

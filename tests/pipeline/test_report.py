@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from handmade import HandMade
 from runnel.cli.main import main
-from runnel.cli.pipeline_report import measure_all
+from runnel.cli.pipeline_report import Times, measure_all
 from runnel.cli.reportpage import write_page
 from runnel.errors import InputError
 from runnel.lab import metrics
@@ -87,7 +87,7 @@ def job(spark: SparkSession, run: Run, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="module")
 def measured(job: Job, run: Run) -> dict[str, Measured]:
     """The trace, cut in two where the laboratory begins to measure."""
-    return measure_all(job, None, {"--from": None, "--to": None, "--at": run.info.window_start_ns})
+    return measure_all(job, None, Times(None, *(run.info.window_start_ns,) * 2))
 
 
 @pytest.mark.parametrize("name", ["before", "after"])
@@ -133,6 +133,7 @@ def test_mistakes_are_told_before_spark_starts(run: Run) -> None:
 
     assert "take one of them" in told("--before", str(run.trace), "--at", "3")
     assert "'noon' is no time: write seconds" in told("--at", "noon")
+    assert "write the earlier time first" in told("--at", "4/3")
     assert "this is no trace" in told("--before", "nowhere")
 
 
@@ -150,6 +151,24 @@ def test_what_was_not_measured_is_null(spark: SparkSession, tmp_path: Path) -> N
     assert found.summary["input_ratio_mean"] == 0.0 and found.summary["yield"] == 0.0
     with pytest.raises(InputError, match=r"no interval lies within 3\.000 s to 4\.000 s"):
         measure(job, "x", 3 * SECOND, 4 * SECOND)
+
+
+def test_intervals_of_brokers_need_not_end_together(spark: SparkSession, tmp_path: Path) -> None:
+    made = HandMade(tmp_path / "trace")
+    for broker, ends in (("B0", (20, 30)), ("B1", (25, 35))):
+        for end in ends:
+            made.interval(broker, end, publications_in=10)
+    for counter, at_s in enumerate(range(10, 40), 1):
+        for broker in ("B0", "B1")[: counter % 3]:
+            made.deliver(counter, 1, at_s, 0.0, broker)
+    made.open()
+    job = Job(spark, tmp_path / "trace", tmp_path / "out")
+    found = measure(job, "x", 10 * SECOND, 40 * SECOND).summary
+    expected = metrics.forwarding(
+        open_trace(tmp_path / "trace"), metrics.Window(10 * SECOND, 40 * SECOND)
+    )
+    assert found["handled"] == expected.handled == 40
+    assert found["pure_forwards"] == expected.pure == 40 - 14 - 6
 
 
 def test_percentiles_are_by_nearest_rank(spark: SparkSession) -> None:

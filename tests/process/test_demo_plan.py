@@ -33,6 +33,11 @@ def test_fewer_brokers_do_the_same_work_and_nothing_is_lost(tmp_path: Path) -> N
         before, after = told["before"], told["after"]
         assert before["brokers"] == 7 and after["brokers"] < 7
         assert after["messages_per_s"] < before["messages_per_s"]
+        told = json.loads((tmp_path / "kept" / "report" / "report.json").read_bytes())
+        for when, one in (("before", before), ("after", after)):
+            summary = told[when]["summary"]
+            assert summary["messages_per_s"] == one["messages_per_s"] and summary["seconds"] > 1
+            assert 0 <= summary["pure_forwards"] < summary["handled"]
         plan = from_json((tmp_path / "kept" / "plan.json").read_bytes())
         assert len(plan.overlay) == after["brokers"]
         assert len(plan.addresses) == 7 and set(plan.owners) == set(plan.publishers)

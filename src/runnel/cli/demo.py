@@ -23,6 +23,7 @@ from rich.text import Text
 
 from runnel.cli.demoplan import Measured
 from runnel.cli.demorun import Demo
+from runnel.cli.extras import require_lab
 from runnel.cli.running import Stopped, StopSignals
 from runnel.cli.upview import LiveView
 from runnel.errors import InputError, RunnelError
@@ -73,17 +74,21 @@ def demo(seconds: float, with_plan: bool, keep: Path | None, as_json: bool) -> N
     """
     if with_plan:
         require_spark()
+        require_lab()
         find_java(os.environ)
     folder = _folder(keep)
     shown = _Shown(quiet=as_json)
     run = Demo(seconds, folder, shown.say, with_plan=with_plan)
-    result = None
+    result = measured = None
     with StopSignals() as stop:
         run.processes.checkpoint = stop.check
         try:
             run.start()
             result = stop.run(_watched(run, shown))
+            run.stop()
+            measured = stop.run(run.report())
         except Stopped:
+            result = None
             shown.say("stopped")
         except RunnelError:
             click.echo(f"the logs of the brokers are in {folder}", err=True)
@@ -93,7 +98,7 @@ def demo(seconds: float, with_plan: bool, keep: Path | None, as_json: bool) -> N
     if result is None:
         _clean(folder, keep)
         sys.exit(130)
-    _report(shown, run, result, as_json)
+    _report(shown, run, result, measured, as_json)
     if not result.is_clean:
         click.echo(f"something went wrong; the logs of the brokers are in {folder}", err=True)
         sys.exit(1)
@@ -191,9 +196,15 @@ class _Shown:
         self._live.update(Group(*said, Text(line, style="bold"), tables), refresh=True)
 
 
-def _report(shown: _Shown, run: Demo, result: Result, as_json: bool) -> None:
+def _report(
+    shown: _Shown,
+    run: Demo,
+    result: Result,
+    measured: tuple[Measured, Measured] | None,
+    as_json: bool,
+) -> None:
     """What came of it: counted by brute force, and read from the traces."""
-    latency, measured = run.latency_apart_from_the_cut(), run.measured()
+    latency = run.latency_apart_from_the_cut()
     hops = run.tally.hops / max(1, result.delivered)
     if as_json:
         whole = {"p50_ms_links_up": latency[0], "p99_ms_links_up": latency[1]}

@@ -1,12 +1,13 @@
 """The second half of `runnel demo`: fewer brokers for the same work, planned by Spark from traces, applied under load.
 
-It gives the commands that a user would give, and shows what they say: `runnel plan --from-traces`, `runnel apply`. What
-came of it is read from the traces again.
+It gives the commands that a user would give, and shows what they say: `runnel plan --from-traces`, `runnel apply`, and
+`runnel pipeline report` over the traces of before and after.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -14,15 +15,15 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from runnel.cli.planfile import read_plan
 from runnel.cli.plantext import summary
 from runnel.errors import NetworkError
-from runnel.lab.metrics import Window, hop_counts, loads
 from runnel.pipeline.inventory import Traced, inventory_text
-from runnel.trace.reader import Trace
+from runnel.trace.window import SECOND
 
 ENDS_WITHIN_S = 15.0
 MEMORY = "1g"
@@ -53,6 +54,11 @@ class Files:
     def plan(self) -> Path:
         """The plan."""
         return self.folder / "plan.json"
+
+    @property
+    def report(self) -> Path:
+        """Before and after, as a page."""
+        return self.folder / "report" / "report.md"
 
 
 async def make_plan(files: Files, addresses: Mapping[str, str], say: Say) -> None:
@@ -125,16 +131,41 @@ def _signal(group: int, number: int) -> bool:
 
 
 class Measured(NamedTuple):
-    """What traces say of a stretch of time."""
+    """What traces say of a stretch of time: brokers at work, messages into all of them, links that a delivery took."""
 
     brokers: int
     messages_per_s: float
     mean_hops: float
 
 
-def measure(trace: Trace, window: Window) -> Measured:
-    """How many brokers had work, how many messages they took in together, and how far deliveries went."""
-    found = loads(trace, window)
-    busy = found.of(found.publications_in > 0)
-    hops = hop_counts(trace, window)
-    return Measured(len(busy.brokers), float(busy.message_rate.sum()), float(hops.mean()))
+class Calm(NamedTuple):
+    """Times at which the network was left alone: before anything was done to it, and after the plan was applied."""
+
+    began_ns: int
+    ended_ns: int
+    again_ns: int
+    stopped_ns: int
+
+
+async def make_report(files: Files, calm: Calm, say: Say) -> tuple[Measured, Measured]:
+    """What the traces say of the network before and after."""
+    began, ended, again, stopped = (_utc(ns) for ns in calm)
+    window = ["--from", began, "--at", f"{ended}/{again}", "--to", stopped]
+    command = ["pipeline", "report", "--traces", "traces", *window, "--out", "."]
+    await _give([*command, "--memory", MEMORY], files.folder, say)
+    told = json.loads(files.report.with_suffix(".json").read_bytes())
+    names = ("brokers_in_use", "messages_per_s", "hops_mean")
+    before, after = (
+        Measured(*(told[when]["summary"][name] for name in names)) for when in ("before", "after")
+    )
+    return before, after
+
+
+def _utc(ns: int) -> str:
+    """A time as commands take it.
+
+    >>> _utc(1_500_000_000)
+    '1970-01-01T00:00:01.500000'
+    """
+    moment = datetime.fromtimestamp(ns // SECOND, UTC).replace(microsecond=ns % SECOND // 1_000)
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds")

@@ -15,12 +15,11 @@ from pathlib import Path
 from time import time_ns
 from typing import Any
 
-from runnel.cli.demoplan import Files, Measured, apply_plan, make_plan, measure
+from runnel.cli.demoplan import Calm, Files, Measured, apply_plan, make_plan, make_report
 from runnel.cli.planfile import read_plan
 from runnel.client.events import Event
 from runnel.errors import NetworkError
 from runnel.inspection.ask import AskError
-from runnel.lab.metrics import Window
 from runnel.language import to_sql
 from runnel.testing.proxy import Proxy
 from runnel.topology.clients import Runner, RunningClient
@@ -28,7 +27,6 @@ from runnel.topology.file import make_topology
 from runnel.topology.plan import LinkOf, Topology
 from runnel.topology.processes import Processes
 from runnel.topology.tally import Result, Tally, quantile_ms
-from runnel.trace.reader import open_trace
 from runnel.workload.stocks import balance_filters, symbols, synthetic_quotes
 
 BROKERS = tuple(f"B{number}" for number in range(1, 8))
@@ -102,7 +100,7 @@ class Demo:
         self.statuses: dict[str, dict[str, Any]] = {}
         self.runner: Runner | None = None
         self.cut_ns = (0, 0)
-        self.calm: tuple[Window, Window] | None = None  # before anything was done, and in the end
+        self._calm: Calm | None = None
         self._say = say
         self._proxy: Proxy | None = None
 
@@ -178,12 +176,13 @@ class Demo:
         self._say(f"{MOVER} lives at {mover.broker} now, after {(time_ns() - began) / 1e6:.0f} ms")
         if self.with_plan:
             await asyncio.sleep(third)
-            after = await self._replan(runner, addresses)
-            self.calm = Window(calm_ns, self.cut_ns[0]), after
+            again_ns = await self._replan(runner, addresses)
+            await asyncio.sleep(self.seconds / 2)
+            self._calm = Calm(calm_ns, self.cut_ns[0], again_ns, time_ns())
             runner.seconds = 0.0  # nobody publishes any more
 
-    async def _replan(self, runner: Runner, addresses: dict[str, str]) -> Window:
-        """Another network, planned from traces; the stretch of time in which it was all there was."""
+    async def _replan(self, runner: Runner, addresses: dict[str, str]) -> int:
+        """Another network, planned from traces; since when it is all there is."""
         self._say("Spark reads what brokers recorded, and plans fewer brokers; publishers go on")
         await make_plan(self.files, addresses, self._say)
         await apply_plan(self.files, self._say)
@@ -193,16 +192,15 @@ class Demo:
         if astray:
             raise NetworkError(f"not where the plan has them: {', '.join(astray)}")
         self._say(f"all {len(homes)} clients are where the plan has them")
-        await asyncio.sleep(self.seconds / 2)
-        return Window(began, time_ns())
+        return began
 
-    def measured(self) -> tuple[Measured, Measured] | None:
-        """What traces say of the network before anything was done to it, and of the planned one."""
-        if self.calm is None:
+    async def report(self) -> tuple[Measured, Measured] | None:
+        """What traces say of the network before anything was done to it, and of the planned one; once brokers have
+        stopped, and so written everything."""
+        if self._calm is None:
             return None
-        trace = open_trace(self.files.traces)
-        before, after = self.calm
-        return measure(trace, before), measure(trace, after)
+        self._say("Spark reads what brokers recorded, before and after")
+        return await make_report(self.files, self._calm, self._say)
 
     def look(self) -> None:
         """Ask the brokers how they are."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from runnel.cli.extras import require_lab
 from runnel.cli.pipelinejob import directory, job_options, running_job, tell_decisions
 from runnel.cli.tables import make_table, show
 from runnel.errors import InputError
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 SECOND = 1_000_000_000
 
 
+class Times(NamedTuple):
+    """What is looked at, in nanoseconds of the trace's clock: up to a change, and from its end on; None: all of it."""
+
+    start_ns: int | None = None
+    change_ns: int | None = None
+    changed_ns: int | None = None
+    end_ns: int | None = None
+
+
 @click.command()
 @job_options
 @click.option(
@@ -29,7 +38,11 @@ SECOND = 1_000_000_000
     metavar="DIR",
     help="A trace from before the change; --traces is from after it.",
 )
-@click.option("--at", metavar="TIME", help="The change came at this time of the trace.")
+@click.option(
+    "--at",
+    metavar="TIME[/TIME]",
+    help="The change came at this time of the trace; or between two, and what is between them is left out.",
+)
 @click.option("--from", "start", metavar="TIME", help="Only from this time on.")
 @click.option("--to", "end", metavar="TIME", help="Only before this time.")
 def report(
@@ -52,16 +65,14 @@ def report(
       runnel pipeline report --traces traces/ --out report/
       runnel pipeline report --traces tuesday/ --before monday/ --out report/
       runnel pipeline report --traces traces/ --at '2026-01-31 12:30:00' --out report/
+      runnel pipeline report --traces traces/ --at 2026-01-31T12:30/2026-01-31T12:40 --out report/
     """
     if before and at:
         raise InputError("--before and --at say the same in two ways: take one of them")
-    times = {
-        name: _time(name, text) for name, text in (("--at", at), ("--from", start), ("--to", end))
-    }
+    times = Times(_time("--from", start), *_change(at), _time("--to", end))
     if before:
         open_trace(before)
-    if find_spec("matplotlib") is None:
-        raise InputError("matplotlib is not installed: pip install 'runnel[lab]'")
+    require_lab()
     with running_job(told) as job:
         found = measure_all(job, before, times)
         from runnel.cli.reportpage import rows_of, write_page
@@ -76,26 +87,41 @@ def report(
         click.echo(f"written to {write_page(job.out / 'report', found, job.reading.lines)}")
 
 
-def measure_all(job: Job, before: Path | None, times: dict[str, int | None]) -> dict[str, Measured]:
+def measure_all(job: Job, before: Path | None, times: Times) -> dict[str, Measured]:
     """One window, or two."""
     from runnel.pipeline.jobs import Job
     from runnel.pipeline.report import measure
 
-    start_ns, end_ns, cut_ns = times["--from"], times["--to"], times["--at"]
     if before:
         earlier = Job(
             job.spark, before, job.out, job.length, job.skip_unreadable, job.tell, job.reading
         )
         return {
             "before": measure(earlier, "before"),
-            "after": measure(job, "after", start_ns, end_ns),
+            "after": measure(job, "after", times.start_ns, times.end_ns),
         }
-    if cut_ns is None:
-        return {"measured": measure(job, "measured", start_ns, end_ns)}
+    if times.change_ns is None:
+        return {"measured": measure(job, "measured", times.start_ns, times.end_ns)}
     return {
-        "before": measure(job, "before", start_ns, cut_ns),
-        "after": measure(job, "after", cut_ns, end_ns),
+        "before": measure(job, "before", times.start_ns, times.change_ns),
+        "after": measure(job, "after", times.changed_ns, times.end_ns),
     }
+
+
+def _change(text: str | None) -> tuple[int | None, int | None]:
+    """When a change began and when it was over.
+
+    >>> _change("3"), _change("3/4.5")
+    ((3000000000, 3000000000), (3000000000, 4500000000))
+    """
+    if text is None:
+        return None, None
+    begin, _, end = text.partition("/")
+    began, ended = _time("--at", begin), _time("--at", end or begin)
+    assert began is not None and ended is not None
+    if began > ended:
+        raise InputError(f"--at: {text!r} ends before it begins: write the earlier time first")
+    return began, ended
 
 
 def _time(option: str, text: str | None) -> int | None:

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from runnel.errors import InputError
+from runnel.cli.extras import require_lab
 
 if (
     TYPE_CHECKING
@@ -61,7 +60,7 @@ def reproduce(names: Sequence[str], scale: Scale, seed: int, out: Path) -> None:
       runnel reproduce routing
       runnel reproduce all --scale paper --out results
     """
-    _need_lab()
+    require_lab()
     from runnel.lab.experiment import experiments
     from runnel.lab.reproduce import reproduce as run_experiments
 
@@ -79,13 +78,6 @@ def reproduce(names: Sequence[str], scale: Scale, seed: int, out: Path) -> None:
     _print_claims(found)
     if not found.holds:
         sys.exit(1)
-
-
-def _need_lab() -> None:
-    """Say what to do where the laboratory's own dependencies were not installed."""
-    for name in ("numpy", "matplotlib"):
-        if find_spec(name) is None:
-            raise InputError(f"{name} is not installed: pip install 'runnel[lab]'")
 
 
 def _print_list(known: dict[str, Experiment]) -> None:

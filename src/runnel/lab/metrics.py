@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runnel.errors import InputError
 from runnel.trace.reader import Trace
@@ -190,17 +191,12 @@ def intervals(trace: Trace, window: Window) -> pa.Table:
     return table.sort_by([("time_ns", "ascending"), ("broker", "ascending")])
 
 
-def whole_intervals(trace: Trace, window: Window) -> Window:
-    """The part of a window that every broker's intervals fill: there, loads and deliveries are of the same time."""
-    rows = intervals(trace, window)
-    ends = _ints(rows, "time_ns")
-    began = ends - _ints(rows, "window_ns")
-    _, place = np.unique(np.asarray(rows["broker"].to_pylist(), dtype=str), return_inverse=True)
-    first = np.full(place.max() + 1, window.end_ns, dtype=np.int64)
-    last = np.full(place.max() + 1, window.start_ns, dtype=np.int64)
-    np.minimum.at(first, place, began)
-    np.maximum.at(last, place, ends)
-    return Window(int(first.max()), int(last.min()))
+def spans(rows: pa.Table) -> pa.Table:
+    """(broker, first_ns, last_ns): the time that each broker's intervals fill."""
+    began = pc.subtract(rows["time_ns"], rows["window_ns"])
+    of_each = rows.append_column("began_ns", began).group_by("broker")
+    found = of_each.aggregate([("began_ns", "min"), ("time_ns", "max")])
+    return found.rename_columns({"began_ns_min": "first_ns", "time_ns_max": "last_ns"})
 
 
 def overhead(trace: Trace, window: Window) -> dict[str, int]:
@@ -265,13 +261,18 @@ class Forwarding:
 def forwarding(trace: Trace, window: Window) -> Forwarding:
     """Deliveries and pure forwarders in a window. The publisher's own broker counts like any other.
 
-    Handlings are known by the interval, so the window is cut to whole ones. What is under way when it begins or ends
-    is counted where it is handled.
+    Handlings are known by the interval, so of each broker's deliveries those count that its own intervals are of. What
+    is under way when these begin or end is counted where it is handled.
     """
-    filled = whole_intervals(trace, window)
-    handled = int(_ints(intervals(trace, filled), "publications_in").sum())
-    table = deliveries(trace, filled, ["broker", "advertisement", "counter"])
-    distinct = table.group_by(["broker", "advertisement", "counter"]).aggregate([])
+    rows = intervals(trace, window)
+    handled = int(_ints(rows, "publications_in").sum())
+    found = deliveries(trace, window, ["time_ns", "broker", "advertisement", "counter"])
+    found = found.join(spans(rows), "broker", join_type="inner")
+    inside = pc.and_(
+        pc.greater_equal(found["time_ns"], found["first_ns"]),
+        pc.less(found["time_ns"], found["last_ns"]),
+    )
+    distinct = found.filter(inside).group_by(["broker", "advertisement", "counter"]).aggregate([])
     return Forwarding(handled, distinct.num_rows)
 
 

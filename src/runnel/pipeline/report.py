@@ -3,7 +3,8 @@
     loads         every broker: message rates, utilisations, sizes of tables
     over_time     the same, interval by interval
     spreads       average, deviation and maximum over brokers
-    percentiles   of delays from publisher to client's queue, by nearest rank
+    journeys      how far every delivery came, and how long it took from publisher to client's queue
+    percentiles   of these delays, by nearest rank
     hop_counts    how many deliveries have passed how many links
     overhead      messages by class
     measure       all of it, of one window of one trace
@@ -171,11 +172,11 @@ def overhead_share(counts: Mapping[str, int]) -> float:
     return (total - counts.get(PUBLICATION, 0)) / total if total else 0.0
 
 
-def filled(intervals: DataFrame) -> DataFrame:
-    """(start_ns, end_ns): the part of a window that every broker's intervals fill."""
-    began = F.min(F.col("time_ns") - F.col("window_ns")).alias("began")
-    of_each = intervals.groupBy("broker").agg(began, F.max("time_ns").alias("ended"))
-    return of_each.select(F.max("began").alias("start_ns"), F.min("ended").alias("end_ns"))
+def spans(intervals: DataFrame) -> DataFrame:
+    """(broker, first_ns, last_ns): the time that each broker's intervals fill."""
+    began = F.min(F.col("time_ns") - F.col("window_ns")).alias("first_ns")
+    of_each = intervals.groupBy("broker").agg(began, F.max("time_ns").alias("last_ns"))
+    return of_each.select("broker", "first_ns", "last_ns")
 
 
 # -- deliveries -------------------------------------------------------------------------------------------
@@ -186,12 +187,12 @@ def during(rows: DataFrame, window: Window) -> DataFrame:
     return rows.where(F.col("time_ns").between(window.start_ns, window.end_ns - 1))
 
 
-def delays(deliveries: DataFrame) -> DataFrame:
-    """(delay_ns): from a publication to its place in the client's queue, for every delivery."""
-    return deliveries.select((F.col("time_ns") - F.col("published_ns")).alias("delay_ns"))
+def journeys(deliveries: DataFrame) -> DataFrame:
+    """(hops, delay_ns): links between brokers and time, up to the client's queue, for every delivery."""
+    return deliveries.select("hops", (F.col("time_ns") - F.col("published_ns")).alias("delay_ns"))
 
 
-def percentiles(delays: DataFrame, percents: Sequence[float] = PERCENTS) -> dict[float, int]:
+def percentiles(journeys: DataFrame, percents: Sequence[float] = PERCENTS) -> dict[float, int]:
     """The smallest delay that at least so many percent do not exceed; nothing, if there is none.
 
     Delays are counted in wide buckets, then more closely in those that matter, until they are exact: however many
@@ -200,7 +201,8 @@ def percentiles(delays: DataFrame, percents: Sequence[float] = PERCENTS) -> dict
     found: dict[float, tuple[int, int]] = {}  # percent → bucket, and the rank of the delay in it
     for step in _STEPS:
         bucket, wide = (F.shiftright("delay_ns", by) for by in (step, step + _STEP))
-        rows = delays.where(wide.isin(sorted({b for b, _ in found.values()}))) if found else delays
+        wanted = sorted({b for b, _ in found.values()})
+        rows = journeys.where(wide.isin(wanted)) if found else journeys
         counted = rows.groupBy(bucket.alias("bucket")).count().collect()
         counts = sorted((int(row[0]), int(row[1])) for row in counted)
         if not counts:
@@ -221,15 +223,18 @@ def percentiles(delays: DataFrame, percents: Sequence[float] = PERCENTS) -> dict
     return {percent: bucket for percent, (bucket, _) in found.items()}
 
 
-def hop_counts(deliveries: DataFrame) -> DataFrame:
+def hop_counts(journeys: DataFrame) -> DataFrame:
     """(hops, deliveries): how many deliveries have passed so many links between brokers."""
-    found = deliveries.groupBy("hops").agg(F.count("*").alias("deliveries"))
+    found = journeys.groupBy("hops").agg(F.count("*").alias("deliveries"))
     return found.orderBy("hops").select("hops", "deliveries")
 
 
-def handed_over(deliveries: DataFrame) -> DataFrame:
-    """(broker, advertisement, counter): publications that a broker had a subscription for, however many."""
-    return deliveries.select("broker", "advertisement", "counter").distinct()
+def handed_over(deliveries: DataFrame, spans: DataFrame) -> DataFrame:
+    """(broker, advertisement, counter): what a broker had a subscription for, while its intervals tell what it did."""
+    told = F.broadcast(spans)
+    inside = (F.col("first_ns") <= F.col("time_ns")) & (F.col("time_ns") < F.col("last_ns"))
+    found = deliveries.join(told, "broker").where(inside)
+    return found.select("broker", "advertisement", "counter").distinct()
 
 
 # -- all of it --------------------------------------------------------------------------------------------
@@ -262,17 +267,14 @@ def measure(
     job: Job, name: str, start_ns: int | None = None, end_ns: int | None = None
 ) -> Measured:
     """Measure a window of the job's trace, or all of it; tables of brokers and intervals are kept under a name."""
-    tables = open_tables(job.traces, skip_unreadable=job.skip_unreadable)
-    for decision, times in tables.reading.decisions.items():
-        job.reading.count(decision, times)
-    every = tables.frame(job.spark, "intervals")
-    all_of_it = whole(every, str(job.traces))
-    window = Window(
-        all_of_it.start_ns if start_ns is None else start_ns,
-        all_of_it.end_ns if end_ns is None else end_ns,
-    )
+    tables = _opened(job)
+    if start_ns is None or end_ns is None:
+        all_of_it = whole(tables.frame(job.spark, "intervals"), str(job.traces))
+        start_ns = all_of_it.start_ns if start_ns is None else start_ns
+        end_ns = all_of_it.end_ns if end_ns is None else end_ns
+    window = Window(start_ns, end_ns)
     job.tell(f"measuring {name}: {window.seconds:,.1f} s of {job.traces}")
-    intervals = within(every, window).cache()
+    intervals = within(tables.around(job.spark, "intervals", window), window).cache()
     try:
         if intervals.isEmpty():
             raise InputError(
@@ -286,17 +288,27 @@ def measure(
         intervals.unpersist()
 
 
+def _opened(job: Job) -> Tables:
+    """The trace, which is looked at once for all windows of it."""
+    if job.tables is None:
+        job.tell("looking at the files")
+        job.tables = open_tables(job.traces, skip_unreadable=job.skip_unreadable)
+        for decision, times in job.tables.reading.decisions.items():
+            job.reading.count(decision, times)
+    return job.tables
+
+
 def _measured(
     job: Job, name: str, window: Window, intervals: DataFrame, tables: Tables
 ) -> Measured:
     brokers = job.frame(f"report/{name}/brokers")
     rows = sorted(brokers.where("allocated").collect(), key=lambda row: str(row["broker"]))
     used = {row["broker"]: row.asDict() for row in rows}
-    delivered = tables.frame(job.spark, "deliveries")
-    in_window = during(delivered, window)
+    delivered = during(tables.around(job.spark, "deliveries", window), window)
+    went = journeys(delivered).persist()
     messages = {row["message"]: row["count"] for row in overhead(intervals).collect()}
-    hops = {row["hops"]: row["deliveries"] for row in hop_counts(in_window).collect()}
-    published = during(tables.frame(job.spark, "publications"), window).count()
+    hops = {row["hops"]: row["deliveries"] for row in hop_counts(went).collect()}
+    published = during(tables.around(job.spark, "publications", window), window).count()
     summary: dict[str, float | None] = {
         "seconds": window.seconds,
         "brokers": brokers.count(),
@@ -309,17 +321,20 @@ def _measured(
     }
     spread = spreads(brokers).first()
     summary |= spread.asDict() if spread else {}
-    found = percentiles(delays(in_window))
-    summary |= _of_deliveries(in_window, hops, found)
+    found = percentiles(went)
+    summary |= _of_deliveries(went, hops, found)
+    went.unpersist()
     summary |= _forwarding(intervals, delivered)
     summary["overhead_share"] = overhead_share(messages)
     (longest,) = intervals.select(F.max("window_ns")).first() or (0,)
     length_s = max(window.seconds / STRETCHES, longest / SECOND)
     series = stretches(intervals, window, length_s).orderBy("seconds").collect()
-    until = tables.frame(job.spark, "links").where(F.col("time_ns") <= window.end_ns)
+    until = tables.around(job.spark, "links", Window(0, window.end_ns)).where(
+        F.col("time_ns") <= window.end_ns
+    )
     pairs = joined(links(until), set(used))
-    went = [tuple(row) for row in series]
-    return Measured(window, summary, hops, found, messages, used, list(pairs), went)
+    over_time = [tuple(row) for row in series]
+    return Measured(window, summary, hops, found, messages, used, list(pairs), over_time)
 
 
 _DELIVERED = (
@@ -329,13 +344,13 @@ _DELIVERED = (
 
 
 def _of_deliveries(
-    deliveries: DataFrame, hops: Mapping[int, int], delays_ns: Mapping[float, int]
+    journeys: DataFrame, hops: Mapping[int, int], delays_ns: Mapping[float, int]
 ) -> dict[str, float | None]:
     """How long deliveries took, and how far they came."""
     count = sum(hops.values())
     if not count:
         return dict.fromkeys(_DELIVERED)
-    (total,) = delays(deliveries).select(F.sum("delay_ns")).first() or (0,)
+    (total,) = journeys.select(F.sum("delay_ns")).first() or (0,)
     return {
         "delay_mean_s": total / count / SECOND,
         "delay_median_s": delays_ns[50.0] / SECOND,
@@ -347,13 +362,9 @@ def _of_deliveries(
 
 
 def _forwarding(intervals: DataFrame, delivered: DataFrame) -> dict[str, float | None]:
-    """Who handled publications and for whom, while every broker's intervals are there."""
-    start_ns, end_ns = filled(intervals).first() or (0, 0)
-    part = Window(int(start_ns), int(end_ns))
-    (handled,) = within(intervals, part).select(F.sum("publications_in")).first() or (0,)
-    if handled is None:
-        return dict.fromkeys(("handled", "pure_forwards", "yield"))
-    wanted = handed_over(during(delivered, part)).count()
+    """Who handled publications, and for whom."""
+    (handled,) = intervals.select(F.sum("publications_in")).first() or (0,)
+    wanted = handed_over(delivered, spans(intervals)).count()
     return {
         "handled": handled,
         "pure_forwards": handled - wanted,

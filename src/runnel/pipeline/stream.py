@@ -190,6 +190,7 @@ class Watch:
                 table: [part for part in tables.parts[table] if _place(str(part.path)) in names]
                 for table in TABLES
             },
+            tables.seen,
             tables.reading,
         )
         self.job.tell(f"batch {number}: {len(names):,} new files")
@@ -205,7 +206,7 @@ class Watch:
     def _tables(self) -> Tables:
         """The trace as it is now."""
         job = self.job
-        tables = open_tables(job.traces, skip_unreadable=job.skip_unreadable)
+        tables = open_tables(job.traces, skip_unreadable=job.skip_unreadable, before=job.tables)
         for line in tables.reading.lines:
             if line not in job.reading.lines:
                 job.tell(line)

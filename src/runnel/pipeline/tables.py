@@ -1,7 +1,7 @@
 """The tables of a trace as DataFrames, and everything that may be wrong with them.
 
     open_tables(DIR)     looks at the end of every file, and says what is wrong
-    tables.frame(…)      a table, or some days of it
+    tables.frame(…)      a table, or some days of it, or the files that have rows of a window
     tables.reading       what was decided, and how often: for the user to see
 
 Rules:
@@ -29,6 +29,8 @@ from runnel.errors import InputError
 from runnel.trace.folder import Folder, Part
 from runnel.trace.reader import open_trace
 from runnel.trace.schemas import HOUR_NS, TABLES, check_version, schema_of
+from runnel.trace.summary import times_of
+from runnel.trace.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,6 +76,7 @@ class Tables:
 
     folder: Folder
     parts: dict[str, list[Part]]
+    seen: dict[Path, Seen]  # what was found at the end of every file
     reading: Reading
 
     @property
@@ -86,16 +89,25 @@ class Tables:
         """The files of some days."""
         return [part for part in self.parts[table] if part.hour // DAY_HOURS in days]
 
+    def of_window(self, table: str, window: Window) -> list[Part]:
+        """The files that may have rows between these times, both of them included."""
+
+        def touches(part: Part) -> bool:
+            first_ns, last_ns = self.seen[part.path].times or window
+            return first_ns <= window.end_ns and window.start_ns <= last_ns
+
+        return [part for part in self.parts[table] if touches(part)]
+
     def frame(
         self, spark: SparkSession, table: str, days: Collection[int] | None = None
     ) -> DataFrame:
         """A table, or some days of it."""
         parts = self.parts[table] if days is None else self.of_days(table, days)
-        schema = spark_schema(table)
-        if not parts:
-            return spark.createDataFrame([], schema)
-        # Named one by one: nothing else in these directories is taken for rows.
-        return spark.read.schema(schema).parquet(*(str(part.path) for part in parts))
+        return _frame(spark, table, parts)
+
+    def around(self, spark: SparkSession, table: str, window: Window) -> DataFrame:
+        """The rows of a window, and others that are in the same files: what matters is that few files are read."""
+        return _frame(spark, table, self.of_window(table, window))
 
     def require(self, table: str, why: str) -> None:
         """An InputError if there is no row of a table."""
@@ -103,42 +115,59 @@ class Tables:
             raise InputError(f"{self.folder.path}: there are no {table} in it: {why}")
 
 
+def _frame(spark: SparkSession, table: str, parts: Sequence[Part]) -> DataFrame:
+    schema = spark_schema(table)
+    if not parts:
+        return spark.createDataFrame([], schema)
+    # Named one by one: nothing else in these directories is taken for rows.
+    return spark.read.schema(schema).parquet(*(str(part.path) for part in parts))
+
+
 def open_tables(
     path: Path | str,
     *,
     skip_unreadable: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
+    before: Tables | None = None,
 ) -> Tables:
-    """Open a trace and look at all its files; `on_progress` is told how many of how many were looked at."""
+    """Open a trace and look at all its files, but for those that were looked at `before`: files stay as they are.
+
+    `on_progress` is told how many of how many were looked at.
+    """
     folder = open_trace(path).folder
     reading = Reading()
     _ask_writers(folder, reading)
     parts = list(folder.parts())
     found: dict[str, list[Part]] = {table: [] for table in TABLES}
+    known, seen = before.seen if before else {}, {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        looked = pool.map(lambda part: _look(part, skip_unreadable), parts)
-        for number, (part, seen) in enumerate(zip(parts, looked, strict=True), 1):
-            if seen.unreadable:
+        looked = pool.map(lambda part: known.get(part.path) or _look(part, skip_unreadable), parts)
+        for number, (part, one) in enumerate(zip(parts, looked, strict=True), 1):
+            seen[part.path] = one
+            if one.unreadable:
                 reading.count(
                     "files cannot be read, and were skipped: what they held is missing", 1
                 )
-            elif seen.rows:
+            elif one.rows:
                 found[part.table].append(part)
-            reading.count("files are older than a column, which is null for their rows", seen.older)
+            reading.count("files are older than a column, which is null for their rows", one.older)
             if on_progress:
                 on_progress(number, len(parts))
-    return Tables(folder, found, reading)
+    return Tables(folder, found, seen, reading)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class Seen:
+    """What the end of a file says."""
+
     rows: int = 0
-    older: bool = False
+    older: bool = False  # than one of its columns
+    times: tuple[int, int] | None = None  # of its first and last row
     unreadable: bool = False
 
 
-def check_part(part: Part) -> tuple[int, bool]:
-    """How many rows a file has, and whether it is older than one of its columns; an InputError if it is no good."""
+def check_part(part: Part) -> Seen:
+    """Look at the end of a file; an InputError if it is no good."""
     try:
         about = pq.read_metadata(part.path)
         columns = about.schema.to_arrow_schema()
@@ -157,19 +186,19 @@ def check_part(part: Part) -> tuple[int, bool]:
                 "it is no file of a trace"
             )
         older = older or place < 0
-    return about.num_rows, older
+    return Seen(about.num_rows, older, times_of(about))
 
 
 class _Torn(InputError):  # noqa: N818 - named for what it reports
     """A file that cannot be read at all."""
 
 
-def _look(part: Part, skip_unreadable: bool) -> _Seen:
+def _look(part: Part, skip_unreadable: bool) -> Seen:
     try:
-        return _Seen(*check_part(part))
+        return check_part(part)
     except _Torn as error:
         if skip_unreadable:
-            return _Seen(unreadable=True)
+            return Seen(unreadable=True)
         raise InputError(
             f"{error}; remove it, or go on without such files: --skip-unreadable"
         ) from None

@@ -111,15 +111,18 @@ def summarise(trace: Trace) -> Summary:
 def measure(part: Part) -> tuple[int, int | None, int | None]:
     """A file's rows and its first and last time, from its footer."""
     metadata = pq.read_metadata(part.path)
+    return metadata.num_rows, *(times_of(metadata) or (None, None))
+
+
+def times_of(metadata: pq.FileMetaData) -> tuple[int, int] | None:
+    """The first and the last time of a file's rows; None if it has none, or its footer does not say it of all."""
     place = metadata.schema.names.index("time_ns")
-    first_ns: int | None = None
-    last_ns: int | None = None
-    for group in range(metadata.num_row_groups):
-        known = metadata.row_group(group).column(place).statistics
-        if known is not None and known.has_min_max:
-            first_ns = known.min if first_ns is None else min(first_ns, known.min)
-            last_ns = known.max if last_ns is None else max(last_ns, known.max)
-    return metadata.num_rows, first_ns, last_ns
+    groups = [
+        metadata.row_group(n).column(place).statistics for n in range(metadata.num_row_groups)
+    ]
+    if not groups or not all(known is not None and known.has_min_max for known in groups):
+        return None
+    return min(known.min for known in groups), max(known.max for known in groups)
 
 
 def _state(trace: Trace, statement: Statement) -> State:

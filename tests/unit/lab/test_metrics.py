@@ -160,6 +160,21 @@ def test_pure_forwarders_and_yield(hand: HandMade) -> None:
     assert published(trace, MINUTE) == 2
 
 
+def test_intervals_of_brokers_need_not_end_together(hand: HandMade) -> None:
+    """Of each broker that counts which its own intervals are of: a yield is never above 1."""
+    for broker, ends in (("B0", (20, 30)), ("B1", (25, 35))):
+        for end in ends:
+            hand.interval(broker, end, publications_in=10)
+    for counter, at_s in enumerate(range(10, 40), 1):
+        for broker in ("B0", "B1"):
+            hand.deliver(counter, 1, at_s, 0.0, broker)
+    trace = hand.open()
+    found = forwarding(trace, Window(10 * SECOND, 40 * SECOND))
+    assert (found.handled, found.delivered) == (40, 20 + 20)
+    found = forwarding(trace, Window(12 * SECOND, 34 * SECOND))
+    assert (found.handled, found.delivered) == (10 + 10, 10 + 10)
+
+
 def test_a_sampled_trace_is_refused(tmp_path: Path) -> None:
     hand = HandMade(tmp_path / "trace", sample=10)
     hand.interval("B0", 20, publications_in=1)
