@@ -3,14 +3,16 @@
     bits        a day's deliveries → the words of every (subscription, publisher), nothing written: the inner loop
     vectors     the whole way: streams, words and vectors of a day, from Parquet to Parquet
     closeness   the nearest partner of every vector, IOU ≥ 300; cardinalities uniform from 1 to 480 of 1,280 bits, so
-                that 7.5% of all pairs survive the bound that sizes give
+                that 7.5% of all pairs survive the bound that sizes give. One in a hundred is another with 3% of its
+                bits elsewhere; these pairs, and no others, must be found
     backtest    stock quotes of 80 symbols against the subscriptions of balance, a row for each of these: the whole job,
                 from the texts of filters and the files of a trace to Parquet
-    plan        10,000 to 1,000,000 subscriptions of 1,000 publishers (parts.py), from profiles to the document; and how
-                the time grows with them
+    plan        10,000 to 1,000,000 subscriptions of 1,000 publishers (parts.py), from profiles to the document, with
+                all that goes along with it; and how the time grows with them
 
 Figures are of the wall clock: the median of the repeats after a first run that is not counted. `peak_memory_bytes` is
-the sum of the peaks of this process and all that it started: Spark's own, and its Pythons.
+the most that this process and all that it started (Spark's own, and its Pythons) were seen to take together while the
+job ran. It is made of their resident sets, so that a page which several share counts for each of them.
 
     make bench-pipeline                            everything (several minutes, some gigabytes of temporary files)
     make bench-pipeline ARGS='--only closeness'    one job
@@ -20,15 +22,18 @@ the sum of the peaks of this process and all that it started: Spark's own, and i
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -44,7 +49,7 @@ from runnel.pipeline.jobs import Job
 from runnel.pipeline.profiles import incarnations, publishers, vectors
 from runnel.pipeline.proposals import Proposals
 from runnel.pipeline.session import make_session
-from runnel.pipeline.streams import PARTIALS, STREAMS, partials, streams
+from runnel.pipeline.streams import PARTIALS, STREAMS, partials, streams, subscribers
 from runnel.trace.folder import make_folder
 from runnel.trace.schemas import VERSION, schema_of
 from runnel.workload.stocks import balance_filters, symbols, synthetic_quotes
@@ -56,11 +61,20 @@ COLUMNS = ("job", "rows", "groups", "bits", "seconds", "spread", "runs", "rows_p
 SHOWN = (*COLUMNS, "peak_memory_bytes", "asked", "")
 HOUR_NS = 3_600_000_000_000
 MINIMUM = 300.0
+LOOK_S = 0.2
 ONES_MAX = 480
+PLANTED, PLANTED_ONES, CHANGED = (
+    0.01,
+    340,
+    0.03,
+)  # (0.97 · 340)² / (1.03 · 340) is more than the minimum
 OWNED = (
     "advertisement bigint, client string, publisher string, broker string, present boolean, "
     "since_ns bigint"
 )
+
+
+Partners = dict[int, int]
 
 
 class Size(NamedTuple):
@@ -138,6 +152,7 @@ def vectors_once(
         words = spark.read.schema(PARTIALS).parquet(
             kept(partials(0, delivered, of_day, BITS), "partials")
         )
+        kept(subscribers(delivered), "subscribers")
         nobody = spark.createDataFrame([], OWNED)
         known = spark.read.parquet(kept(incarnations(of_day, nobody, 0), "incarnations"))
         told = spark.read.parquet(kept(publishers(known, BITS, 0, HOUR_NS), "publishers"))
@@ -152,8 +167,8 @@ def vectors_once(
 # -- vectors --------------------------------------------------------------------------------------------
 
 
-def draw_vectors(spark: SparkSession, count: int, out: Path) -> DataFrame:
-    """Groups of one publisher, drawn by lot."""
+def draw_vectors(spark: SparkSession, count: int, out: Path) -> tuple[DataFrame, Partners]:
+    """Groups of one publisher, drawn by lot; and who is close to whom."""
     chance = np.random.default_rng(1)
     pieces = []
     for start in range(0, count, 10_000):
@@ -161,8 +176,10 @@ def draw_vectors(spark: SparkSession, count: int, out: Path) -> DataFrame:
         lots = chance.integers(0, 1 << 16, (len(ones), BITS), dtype=np.uint16)
         lots[:, 0] = 0  # nobody has got nothing
         marks = np.packbits(lots < ((ones << 16) // BITS)[:, None], axis=1, bitorder="little")
-        pieces.append(marks.view(np.int64))
-    words = np.concatenate(pieces)
+        pieces.append(marks)
+    marks = np.concatenate(pieces)
+    partners = plant(marks, chance)
+    words = marks.view(np.int64)
     flat = pa.ListArray.from_arrays(
         pa.array(np.arange(0, words.size + 1, words.shape[1], dtype=np.int32)), words.reshape(-1)
     )
@@ -171,14 +188,34 @@ def draw_vectors(spark: SparkSession, count: int, out: Path) -> DataFrame:
     spark.createDataFrame(table).select("gif", F.array(one).alias("profile")).write.parquet(
         str(out / "gifs")
     )
-    return spark.read.parquet(str(out / "gifs"))
+    return spark.read.parquet(str(out / "gifs")), partners
 
 
-def closeness_once(groups: DataFrame, count: int) -> Callable[[], int]:
+def plant(marks: npt.NDArray[np.uint8], chance: np.random.Generator) -> Partners:
+    """Put some vectors in place of others, with a few of their bits elsewhere: who is whose partner then.
+
+    Both are among those with so many bits that their closeness reaches the minimum, so that cardinalities stay uniform.
+    """
+    ones = np.bitwise_count(marks).sum(axis=1)
+    many = np.flatnonzero(ones >= PLANTED_ONES)
+    pairs = chance.permutation(many)[: 2 * max(1, round(PLANTED * len(marks)))].reshape(-1, 2)
+    for one, other in pairs:
+        bits = np.unpackbits(marks[one], bitorder="little")
+        moved = round(CHANGED * ones[one])
+        lost = chance.choice(np.flatnonzero(bits), moved, replace=False)
+        gained = chance.choice(np.flatnonzero(bits == 0), moved, replace=False)
+        bits[lost], bits[gained] = 0, 1
+        marks[other] = np.packbits(bits, bitorder="little")
+    return {int(one): int(other) for pair in pairs for one, other in (pair, pair[::-1])}
+
+
+def closeness_once(groups: DataFrame, count: int, partners: Partners) -> Callable[[], int]:
     """Every vector's nearest."""
 
     def once() -> int:
-        closeness(groups, "IOU", MINIMUM).write.format("noop").mode("overwrite").save()
+        rows = closeness(groups, "IOU", MINIMUM).collect()
+        if {row["gif"]: row["partner"] for row in rows} != partners:
+            raise SystemExit(f"{len(rows):,} have a partner, and not the {len(partners):,} planted")
         return count
 
     return once
@@ -232,12 +269,13 @@ def backtest_once(job: Job, proposals: Proposals) -> Callable[[], int]:
 
 def timed(once: Callable[[], int], repeats: int) -> Row:
     """Seconds and rows per second, warm."""
-    once()
     seconds, rows = [], 0
-    for _ in range(repeats):
-        start = time.perf_counter()
-        rows = once()
-        seconds.append(time.perf_counter() - start)
+    with Peak() as peak:
+        once()
+        for _ in range(repeats):
+            start = time.perf_counter()
+            rows = once()
+            seconds.append(time.perf_counter() - start)
     middle = statistics.median(seconds)
     return {
         "rows": rows,
@@ -245,38 +283,62 @@ def timed(once: Callable[[], int], repeats: int) -> Row:
         "spread": round((max(seconds) - min(seconds)) / middle, 3),
         "runs": repeats,
         "rows_per_s": round(rows / middle),
-        "peak_memory_bytes": peak_bytes(),
+        "peak_memory_bytes": peak.bytes,
     }
 
 
-def peak_bytes() -> int:
-    """The peaks of this process and of all that came from it, added up."""
-    parents, peaks = {}, {}
+class Peak:
+    """The most memory that was seen while it was watched: also of processes that have ended since."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._over = Event()
+        self._watcher = Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Peak:
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        is_over = False
+        while not is_over:
+            is_over = self._over.wait(LOOK_S)  # once more when it is
+            self.bytes = max(self.bytes, resident_bytes())
+
+
+def resident_bytes() -> int:
+    """What this process and all that came from it take now, added up."""
+    parents, taken = {}, {}
     for path in Path("/proc").glob("[0-9]*/status"):
         try:
             told = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
         except OSError:  # it has just ended
             continue
         parents[int(told["Pid"])] = int(told["PPid"])
-        peaks[int(told["Pid"])] = int(told.get("VmHWM", "0 kB").split()[0]) * 1024
-    mine = {int(Path("/proc/self").resolve().name)}
+        taken[int(told["Pid"])] = int(told.get("VmRSS", "0 kB").split()[0]) * 1024
+    mine = {os.getpid()}
     while True:
         more = {pid for pid, parent in parents.items() if parent in mine} - mine
         if not more:
-            return sum(peaks[pid] for pid in mine if pid in peaks)
+            return sum(taken[pid] for pid in mine if pid in taken)
         mine |= more
 
 
 def measure(job: str, spark: SparkSession, quick: bool, repeats: int, out: Path) -> list[Row]:
     """One job; of plans there are several rows."""
     if job == "plan":
-        return measure_plans(spark, quick, out, peak_bytes)
+        return measure_plans(spark, quick, out, Peak)
     size = QUICK_SIZE if quick else BITS_SIZE if job == "bits" else VECTORS_SIZE
     target = Target("seconds", LIMITS_S.get(job, 0), at_most=True)
     groups, bits = size.groups, BITS if job != "backtest" else None
     if job == "closeness":
         groups = NEAREST_QUICK if quick else NEAREST
-        once = closeness_once(draw_vectors(spark, groups, out), groups)
+        drawn, partners = draw_vectors(spark, groups, out)
+        once = closeness_once(drawn, groups, partners)
     elif job == "backtest":
         count, groups = QUOTES_QUICK if quick else QUOTES
         trace, proposals = write_quotes(count, groups, out)

@@ -60,6 +60,10 @@ class HandMade:
         wanted = (subscription, f"c{subscription}")
         leave(self._recorder, broker, time_ns, after_hops(made, hops), wanted)
 
+    def event(self, broker: str, event: str, at_s: float) -> None:
+        """A broker starts or stops."""
+        self._recorder.add("brokers", broker, round(at_s * SECOND), (event, "{}"))
+
     def subscribe(
         self, id: int, filter: str, at_s: float, broker: str = "B0", event: str = "made"
     ) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from handmade import HandMade
 from runnel.allocation.bits import packed
 from runnel.allocation.network import Network
 from runnel.allocation.profiles import (
@@ -41,6 +44,18 @@ SCENARIO: dict[str, Any] = {
     "time": {"warm_up_s": 1.0, "measure_s": 4.0},
     "trace": {"interval_s": 1.0},
 }
+
+
+_ODD = int("01" * (BITS // 2), 2)
+
+
+class Traced(HandMade):
+    """A trace made by hand that has links as well."""
+
+    def link(self, broker: str, peer: str, at_s: float, event: str = "up") -> None:
+        """A link between brokers, as one of them tells of it."""
+        row = (peer, "broker", event, 0, 0, 0, 0)
+        self._recorder.add("links", broker, round(at_s * SECOND), row)
 
 
 class Known:
@@ -82,14 +97,44 @@ class Known:
         return dict(zip(self.profiles, self.windows.profiles, strict=True))
 
 
-def keep_profiles(network: Network, out: Path, length: int = BITS) -> None:
-    """Write what the job `profiles` would have for a network with these profiles; every client has one subscription."""
+class Kept(NamedTuple):
+    """A subscription."""
+
+    client: str
+    broker: str | None
+    present: bool
+    profile: Profile
+
+
+def in_one(network: Network) -> list[Kept]:
+    """Every client has one subscription."""
+    told = zip(network.subscriptions, network.subscription_homes, network.profiles, strict=True)
+    return [Kept(client, home, True, profile) for client, home, profile in told]
+
+
+def in_several(network: Network) -> list[Kept]:
+    """Every client has two, the later of which is at home, and one that it withdrew; and somebody has left."""
+    found = []
+    away = {one.name: other.name for one, other in pairwise((*network.brokers, network.brokers[0]))}
+    everything = dict.fromkeys(range(len(network.publishers)), 1)
+    for client, home, _, profile in in_one(network):
+        elsewhere = away[str(home)]
+        odd = {p: bits & _ODD for p, bits in profile.items() if bits & _ODD}
+        even = {p: bits & ~_ODD for p, bits in profile.items() if bits & ~_ODD}
+        found += [Kept(client, elsewhere, True, odd), Kept(client, home, True, even)]
+        found += [Kept(client, elsewhere, False, everything)]
+    return [*found, Kept("gone", network.brokers[0].name, False, everything)]
+
+
+def keep_profiles(
+    network: Network, out: Path, length: int = BITS, subscriptions: Sequence[Kept] | None = None
+) -> None:
+    """Write what the job `profiles` would have for a network with these profiles."""
+    kept = in_one(network) if subscriptions is None else subscriptions
     publishers = sorted(range(len(network.publishers)), key=lambda n: network.publishers[n].name)
     numbers = {publisher: number for number, publisher in enumerate(publishers)}
     profiles = [network.publishers[n] for n in publishers]
-    rows = [
-        (n, numbers[p], bits) for n, one in enumerate(network.profiles) for p, bits in one.items()
-    ]
+    rows = [(n, numbers[p], bits) for n, one in enumerate(kept) for p, bits in one.profile.items()]
     words = packed([bits for _, _, bits in rows], length).view(np.int64)
     ends = np.arange(0, words.size + 1, words.shape[1], dtype=np.int32)
     count = len(publishers)
@@ -108,11 +153,11 @@ def keep_profiles(network: Network, out: Path, length: int = BITS) -> None:
             "span": [network.spans[n] for n in publishers],
         },
         "subscriptions": {
-            "subscription": list(range(len(network.subscriptions))),
-            "client": list(network.subscriptions),
-            "broker": list(network.subscription_homes),
-            "present": [True] * len(network.subscriptions),
-            "vectors": [len(one) for one in network.profiles],
+            "subscription": list(range(len(kept))),
+            "client": [one.client for one in kept],
+            "broker": [one.broker for one in kept],
+            "present": [one.present for one in kept],
+            "vectors": [len(one.profile) for one in kept],
         },
         "vectors": {
             "subscription": [row[0] for row in rows],

@@ -26,6 +26,8 @@ def explain(problem: str, tables: Mapping[str, Any], shape: type[msgspec.Struct]
     info = inspect.type_info(shape)
     value: Any = tables
     for part in _PART.findall(place["path"] if place else ""):
+        if isinstance(info, inspect.ListType):  # the list is named, not its item
+            break
         info, key = _step(info, part, value)
         value = value.get(key)
         path.append(key)
@@ -81,6 +83,8 @@ def allowed(info: inspect.Type, value: Any) -> str:
             if not isinstance(value, str):
                 return "a text in quotes"
             return f"{least or 0} to {most} characters long"
+        case inspect.ListType(item_type=item):
+            return f"a list, each item {allowed(item, None)}"
         case _:
             return "a table"
 

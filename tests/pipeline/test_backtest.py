@@ -96,6 +96,29 @@ def test_chunks_add_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[0] == found[1] and len(found[0]) == len(FILTERS)
 
 
+def test_a_publisher_is_one_however_often_it_advertised(spark: SparkSession) -> None:
+    """c/p has two incarnations, d/p one; 8 and 9 are from before the trace began, and each by itself."""
+    told = [
+        *((1, "c", "made", 1), (2, "c", "withdrawn", 1), (3, "c", "made", 2)),
+        (4, "d", "made", 3),
+    ]
+    advertisements = spark.createDataFrame(
+        [(time_ns, "B0", client, event, id, "p") for time_ns, client, event, id in told],
+        "time_ns long, broker string, client string, event string, advertisement long, "
+        "publisher string",
+    )
+    published = spark.createDataFrame(
+        [(id, 10 * id, 100, b"\x80") for id in (1, 2, 3, 8, 9)],
+        "advertisement long, time_ns long, size_bytes long, attributes binary",
+    )
+    known = under_test.publishers(advertisements, advertisements.select("client"))
+    everything = [pickle.dumps(parse("TRUE"))]
+    rows = under_test.outcome(under_test.matched(published, known, everything)).collect()
+    (found,) = [row for row in rows if row["place"] == 0]
+    assert (found["publications"], found["publishers"]) == (5, 4)
+    assert (found["bytes"], found["first_ns"], found["last_ns"]) == (500, 10, 90)
+
+
 # -- bad input ------------------------------------------------------------------------------------------
 
 

@@ -232,7 +232,7 @@ def test_what_is_decided_is_counted(hand: HandMade, spark: SparkSession, tmp_pat
     assert job.reading.decisions == {
         "subscriptions were made before the trace began: their clients are as deliveries tell": 1,
         "publications are there twice, and count once": 5,
-        "deliveries are there twice, and count once": 8,
+        "deliveries within the windows are there twice, and count once": 8,
         "deliveries came before they were published, by clocks that differ: order is by counter": 2,
         "advertisements were made before the trace began: they go by their publishers' names": 1,
         "subscriptions got nothing in the windows: their profiles are empty": 2,

@@ -5,9 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE, Popen
+from threading import Semaphore
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+
+from runnel.allocation.plan import from_json
+from runnel.pipeline import planning, shards
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +33,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(pipeline, "QUOTES_QUICK", (400, 50))
     monkeypatch.setattr(pipeline, "QUOTED_DAYS", 3)
     monkeypatch.setattr(sys.modules["parts"], "QUICK_SIZES", (50, 100))
+    monkeypatch.setattr(planning, "ONE_PROCESS", 0)
     yield pipeline
     for name, other in others.items():
         del sys.modules[name]
@@ -57,3 +64,58 @@ def test_plans_have_a_row_for_every_size_and_one_for_their_growth(
     ]
     assert all(row["seconds"] > 0 and row["at least"] <= row["brokers"] <= 20 for row in plans)
     assert growth["exponent"] < 5
+    size = "100"
+    rows = spark.read.parquet(str(tmp_path / size / "vectors"))
+    publishers = [row["count"] for row in rows.groupBy("subscription").count().collect()]
+    assert len(publishers) == int(size) and set(publishers) == {1, shards.BROAD + 1}
+    parts = {row["part"] for row in spark.read.parquet(str(tmp_path / size / "pieces")).collect()}
+    assert -1 in parts and len(parts) > 2
+    plan = from_json((tmp_path / size / "plan.json").read_bytes())
+    assert plan.evidence is not None and plan.evidence.subscriptions == int(size)
+    assert len(plan.before) == 20 and len(plan.owners) == 10
+
+
+def test_pairs_are_planted_and_must_be_found(
+    bench: Any, spark: SparkSession, tmp_path: Path
+) -> None:
+    groups, partners = bench.draw_vectors(spark, 200, tmp_path)
+    assert len(partners) == 4 and all(partners[partners[one]] == one for one in partners)
+    assert bench.closeness_once(groups, 200, partners)() == 200
+    one, other = [one for one, partner in partners.items() if one < partner]
+    wrong = partners | {one: other}
+    with pytest.raises(SystemExit, match="and not the 4 planted"):
+        bench.closeness_once(groups, 200, wrong)()
+
+
+def test_the_sizes_of_vectors_are_as_if_none_were_planted(bench: Any) -> None:
+    """Uniform up to 480, within what chance does to them."""
+    chance = np.random.default_rng(3)
+    ones = np.tile(np.arange(480), 10)
+    marks = np.packbits(np.arange(1_280) < ones[:, None], axis=1, bitorder="little")
+    partners = bench.plant(marks, chance)
+    assert len(partners) == 2 * 48
+    after = np.bitwise_count(marks).sum(axis=1)
+    assert after.max() == 479 and abs(np.histogram(after, 4, (0, 480))[0] - 1_200).max() < 20
+    for one, other in partners.items():
+        common = np.bitwise_count(marks[one] & marks[other]).sum()
+        assert common**2 / np.bitwise_count(marks[one] | marks[other]).sum() >= bench.MINIMUM
+
+
+def test_memory_of_processes_that_have_ended_counts(bench: Any) -> None:
+    told = "import sys; big = b'1' * (300 << 20); print(len(big), flush=True); sys.stdin.read()"
+    looked = Semaphore(0)
+
+    def look() -> int:
+        found: int = resident()
+        looked.release()
+        return found
+
+    resident = bench.resident_bytes
+    with Popen([sys.executable, "-c", told], stdin=PIPE, stdout=PIPE) as child:
+        assert child.stdout is not None and child.stdout.readline() == b"314572800\n"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bench, "resident_bytes", look)
+            with bench.Peak() as peak:
+                assert looked.acquire(timeout=60)
+                child.communicate()
+    assert peak.bytes > resident() + (250 << 20)

@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
-from handmade import HandMade
+from handmade import SECOND, HandMade
 from runnel.errors import InputError
 from runnel.pipeline.jobs import Job
 from runnel.pipeline.tables import open_tables
@@ -65,7 +67,95 @@ def test_a_day_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
     (publisher,) = job.frame("publishers").collect()
     assert (publisher["last"], publisher["span"]) == (95, LENGTH)
     assert publisher["rate"] == 2 * A_DAY / (2 * DAY_S), "of the last two days"
-    assert job._read_days(open_tables(growing)) == 0, "nothing is new"
+    decided = dict(job.reading.decisions)
+    told.clear()
+    job.profiles()
+    assert told[-1] == "nothing is new" and job.reading.decisions == decided != {}
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    grown(tmp_path / "trace")
+    return tmp_path / "trace"
+
+
+def bits_of(job: Job) -> dict[int, int]:
+    """How many each subscription has."""
+    return {row["subscription"]: row["ones"] for row in job.frame("vectors").collect()}
+
+
+def test_files_that_come_late_are_not_left_out(
+    spark: SparkSession, trace: Path, tmp_path: Path
+) -> None:
+    late = HandMade(tmp_path / "late")
+    late.deliver(95, 7, 2 * DAY_S + 1_860, 1)
+    late.open()
+    told: list[str] = []
+    job = Job(spark, trace, tmp_path / "out", LENGTH, tell=told.append)
+    job.profiles()
+    assert bits_of(job) == {1: 32, 2: 21}
+    (path,) = (trace / "deliveries" / "hour=48").iterdir()
+    (other,) = (tmp_path / "late" / "deliveries").rglob("part-*")
+    shutil.copy(other, path.with_name("part-late-000001.parquet"))
+    told.clear()
+    job.profiles()
+    assert [line for line in told if "reading" in line] == ["reading day 2 (3 of 3)"]
+    assert bits_of(job) == {1: 32, 2: 21, 7: 1}
+
+
+def test_what_is_kept_is_of_one_trace_and_one_length(
+    spark: SparkSession, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a run in between was killed: it left days of another length behind."""
+    out = tmp_path / "out"
+    Job(spark, trace, out, LENGTH).profiles()
+    killed = Job(spark, trace, out, 32)
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "bring_together", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            killed.profiles()
+    job = Job(spark, trace, out, LENGTH)
+    job.profiles()
+    assert bits_of(job) == {1: 32, 2: 21}
+    # Another trace, with files of the same names and sizes.
+    shutil.copytree(trace, tmp_path / "other")
+    for path in (tmp_path / "other" / "deliveries").rglob("part-*"):
+        table = pq.read_table(path)
+        ids = pc.add(table["subscription"], 10)
+        pq.write_table(table.set_column(3, table.schema.field("subscription"), ids), path)
+    job = Job(spark, tmp_path / "other", out, LENGTH)
+    job.profiles()
+    assert bits_of(job) == {11: 32, 12: 21}
+
+
+def test_as_if_the_trace_had_ended_before(spark: SparkSession, trace: Path, tmp_path: Path) -> None:
+    until = Job(spark, trace, tmp_path / "out", LENGTH, until_ns=(DAY_S + 300) * SECOND)
+    until.profiles()
+    (publisher,) = until.frame("publishers").collect()
+    assert publisher["last"] == A_DAY + 4
+    whole = Job(spark, trace, tmp_path / "out", LENGTH)
+    whole.profiles()
+    (publisher,) = whole.frame("publishers").collect()
+    assert publisher["last"] == 3 * A_DAY - 1 and bits_of(whole) == {1: 32, 2: 21}
+
+
+def test_characters_that_stand_for_others_are_taken_as_they_are(
+    spark: SparkSession, trace: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(trace, tmp_path / "q[1]")
+    late = HandMade(tmp_path / "q1")
+    late.deliver(1, 9, 0, 1)
+    late.open()
+    found = open_tables(tmp_path / "q[1]").frame(spark, "deliveries")
+    assert {row[0] for row in found.select("subscription").distinct().collect()} == {1, 2}
+
+
+def test_files_of_other_names_are_told(trace: Path) -> None:
+    path = next((trace / "deliveries").rglob("part-*"))
+    shutil.copy(path, path.with_name("copy.parquet"))
+    assert open_tables(trace).reading.lines == [
+        "1 files are not named as brokers name them, and were not read"
+    ]
 
 
 def test_a_list_of_days_that_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,7 +10,17 @@ from runnel.allocation.plan import BrokerLoad, Plan
 from runnel.allocation.planner import PlanOptions, make_plan
 from runnel.allocation.profiles import PublisherProfile
 from runnel.errors import InputError
-from runnel.pipeline.drift import Fit, Limits, Memory, decide, digest, fit_of, saving_of
+from runnel.pipeline.drift import (
+    Fit,
+    Limits,
+    Memory,
+    Times,
+    decide,
+    digest,
+    fit_of,
+    is_behind,
+    saving_of,
+)
 
 LIMITS = Limits(drift_percent=20.0, saving_percent=10.0, hold=3, rest=4)
 
@@ -38,6 +48,36 @@ def plan(brokers: str, rate: float = 10.0, clients: int = 4) -> Plan:
         publishers={"P": brokers[0]},
         after=dict.fromkeys(brokers, load),
     )
+
+
+# -- what is still to be read -----------------------------------------------------------------------------
+
+DAY = 24
+MONTHS = tuple((hour, hour + 1) for hour in range(60 * DAY))
+YOUNG = tuple((at, at + 1) for at in range(40))
+
+
+@pytest.mark.parametrize(
+    ("came", "there", "behind"),
+    [
+        (MONTHS[:-DAY], MONTHS, True),  # a day is little of two months, but half of the rates
+        (MONTHS[:-3], MONTHS, True),
+        (MONTHS[:-2], MONTHS, False),  # a 24th of two days
+        (MONTHS[-1:], MONTHS, False),
+        (YOUNG[:-3], YOUNG, True),
+        (YOUNG[:-2], YOUNG, False),  # a 20th of all
+        ((), MONTHS, False),  # all was read before
+        ((None,), MONTHS, True),
+        ((None, MONTHS[-1]), MONTHS, False),
+        (MONTHS[:1], (*MONTHS[:1], None), False),
+        ((None,), (None, None), False),
+        ((None,), (), False),
+    ],
+)
+def test_what_is_still_to_be_read(
+    came: tuple[Times | None, ...], there: tuple[Times | None, ...], behind: bool
+) -> None:
+    assert is_behind(came, there, 2 * DAY) == behind
 
 
 # -- the plan against the traffic -------------------------------------------------------------------------

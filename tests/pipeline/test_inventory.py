@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from runnel.allocation.load import Capacity, Delay
 from runnel.cli.main import main
 from runnel.errors import InputError
+from runnel.net.addresses import parse_address
 from runnel.pipeline.inventory import (
     Inventory,
     Traced,
@@ -42,7 +43,7 @@ matching_base_us = 20.5
 [brokers.B2]
 output_bytes_per_s = "measured"
 
-[brokers."W1..W3"]
+[brokers."W1..W2"]
 address = "{name}.example:70{number}"
 
 [brokers.W3]
@@ -109,6 +110,30 @@ def test_a_broker_that_nobody_can_find_is_a_mistake() -> None:
     assert new.fleet([Traced("B1")]).addresses == {}
 
 
+def test_who_is_excluded_must_be_there() -> None:
+    gone = make_inventory({"constraints": {"excluded": ["B9"]}}, "brokers.toml")
+    with pytest.raises(InputError, match=r"brokers\.toml: B9 is excluded, but there is no such"):
+        gone.fleet(TRACED)
+    there = gone.but(excluded=["B1"])
+    assert [one.name for one in there.fleet([*TRACED, Traced("B9", "h:9")]).capacities][2] == "B9"
+
+
+def test_two_brokers_at_one_address_are_a_mistake_also_if_a_trace_has_one_of_them() -> None:
+    new = make_inventory({"brokers": {"B1": {}, "B9": {"address": "127.0.0.1:1"}}}, "brokers.toml")
+    with pytest.raises(
+        InputError, match=r"brokers\.toml: brokers\.B9\.address: .* where B1 listens"
+    ):
+        new.fleet(TRACED)
+
+
+@pytest.mark.parametrize(
+    "text", ["10.0.0.1:7001", "a-b.example:1", "[::1]:65535", "runnel://h:7001"]
+)
+def test_an_address_is_one_for_whoever_dials_it(text: str) -> None:
+    read = make_inventory({"brokers": {"B1": {"address": text}}}).brokers["B1"].address
+    assert read == text.removeprefix("runnel://") == parse_address(text).short
+
+
 @pytest.mark.parametrize(
     ("tables", "said"),
     [
@@ -121,7 +146,24 @@ def test_a_broker_that_nobody_can_find_is_a_mistake() -> None:
         ({"brokers": {"B5..B1": {}}}, "write B1..B20"),
         ({"brokers": {"B1..C5": {}}}, "write B1..B20"),
         ({"brokers": {"B1..B3": {"address": "x:1"}}}, "is the same for all of them"),
-        ({"brokers": {"B1..B3": {}, "B2..B4": {}}}, "B2 is in another group, too"),
+        ({"brokers": {"B1..B3": {}, "B2..B4": {}}}, r"brokers\.B2\.\.B4: B2 is there twice"),
+        ({"brokers": {"B1..B3": {}, "B2": {}}}, r"brokers\.B2: B2 is there twice: name it once"),
+        ({"brokers": {"B2": {}, "B1..B3": {}}}, r"brokers\.B1\.\.B3: B2 is there twice"),
+        ({"brokers": {"B1": {"address": "nonsense1"}}}, r"brokers\.B1\.address: must be HOST:PORT"),
+        ({"brokers": {"B1": {"address": ""}}}, r"brokers\.B1\.address: must be HOST:PORT"),
+        ({"brokers": {"B1": {"address": "a b:7001"}}}, r"brokers\.B1\.address: must be HOST:PORT"),
+        ({"brokers": {"B1": {"address": "h:70000"}}}, r"brokers\.B1\.address: a port is 1–65535"),
+        ({"brokers": {"B1": {"address": "h:0"}}}, r"brokers\.B1\.address: a port is 1–65535"),
+        ({"brokers": {"B1..B3": {"address": "h{number}"}}}, r"brokers\.B1\.address: must be HOST"),
+        (
+            {"brokers": {"B1": {"address": "h:1"}, "B2": {"address": "H:1"}}},
+            r"brokers\.B2\.address: H:1 is where B1 listens: each needs one of its own",
+        ),
+        ({"constraints": {"excluded": "B3"}}, "constraints.excluded: must be a list, .*got 'B3'"),
+        (
+            {"constraints": {"excluded": [1]}},
+            "excluded: must be a list, each item a text in quotes",
+        ),
         ({"defaults": {"address": "x:1"}}, "defaults.address: give it to each broker"),
         ({"constraints": {"head_room_percent": 100}}, "constraints.head_room_percent: must be at"),
         ({"constraints": {"max_moves": -1}}, "constraints.max_moves: must be at least 0"),

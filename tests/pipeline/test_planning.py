@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
+from handmade import HandMade
 from runnel.allocation.constraints import Constraints
 from runnel.allocation.evidence import evidence_of
 from runnel.allocation.load import Capacity, Delay, scaling_for
@@ -19,11 +20,14 @@ from runnel.allocation.profiles import Profile, union
 from runnel.cli.main import main
 from runnel.errors import InputError
 from runnel.lab.run import Run
-from runnel.pipeline.inventory import Inventory, make_inventory
+from runnel.pipeline.inventory import Inventory, Traced, make_inventory
 from runnel.pipeline.jobs import Job
-from runnel.pipeline.planning import measure, plan_network
+from runnel.pipeline.planning import _notes, measure, plan_network
 from runnel.trace.reader import Trace, open_trace
 from sparked import LENGTH, SECOND, Known
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LIKE_TRACED = {"output_bytes_per_s": 200_000, "matching_base_us": 20, "matching_each_us": 2}
 
@@ -164,12 +168,25 @@ def test_what_cannot_be_is_said(done: Job) -> None:
         plan_network(done, weak)
 
 
+def test_a_fleet_without_limits_is_told_whoever_said_so() -> None:
+    note = "no broker has a limit for its output"
+    said = make_inventory(
+        {"defaults": {"output_bytes_per_s": "unlimited"}, "brokers": {"B1..B2": {}}}
+    )
+    assert note in _notes([], said.fleet([Traced("B1", output_bytes_per_s=5.0)]))[-1]
+    assert note in _notes([], Inventory().fleet([Traced("B1")]))[-1]
+    one_has = Inventory().fleet([Traced("B1"), Traced("B2", output_bytes_per_s=5.0)])
+    assert not any(note in line for line in _notes([], one_has))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["plan", "--from-traces", "nowhere"], "this is no trace"),
         (["plan", "127.0.0.1:1", "--from-traces", "x"], "say one of them"),
         (["plan", "--brokers", "x.toml"], "go with --from-traces DIR"),
+        (["plan", "--skip-unreadable"], "go with --from-traces DIR"),
+        (["plan", "--from-traces", "nowhere", "--skip-unreadable"], "this is no trace"),
         (["plan", "--from-traces", "x", "--brokers", "y.toml"], "y.toml: cannot be opened"),
         (["plan", "--from-traces", "x", "--pin", "a"], "write CLIENT=BROKER"),
         (["pipeline", "plan", "--traces", "x", "--out", "y", "--head-room", "z"], "no percentage"),
@@ -181,3 +198,27 @@ def test_mistakes_are_told_before_spark_starts(
     monkeypatch.chdir(tmp_path)
     told = CliRunner().invoke(main, arguments)
     assert told.exit_code == 2 and said in told.output
+
+
+def test_who_has_left_is_not_planned_with(spark: SparkSession, tmp_path: Path) -> None:
+    """B1 stops while B0 goes on; then the last client leaves, and an earlier time is asked for."""
+    made = HandMade(tmp_path / "trace")
+    for broker, event, at_s in (("B0", "started", 0), ("B1", "started", 0), ("B1", "stopped", 9)):
+        made.event(broker, event, at_s)
+    for end_s in (10, 20, 30):
+        made.interval("B0", end_s)
+    for counter in range(1, 20):
+        made.publish(counter, counter)
+        made.deliver(counter, 1, counter, 0.0)
+    made.subscribe(1, "a > 1", 0.0)
+    made.subscribe(1, "a > 1", 25.0, event="withdrawn")
+    made.open()
+    job = Job(spark, tmp_path / "trace", tmp_path / "out")
+    job.profiles()
+    with pytest.raises(InputError, match=r"all 1 subscriptions were withdrawn.*--to TIME, such as"):
+        plan_network(job, Inventory())
+    job = Job(spark, tmp_path / "trace", tmp_path / "out", until_ns=25 * SECOND)
+    job.profiles()
+    plan = plan_network(job, Inventory())
+    assert list(plan.overlay) == ["B0"] and set(plan.subscriptions) == {"c1"}
+    assert job.reading.decisions["brokers had stopped by the end, and are planned without"] == 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from handmade import HandMade
 from runnel.allocation.load import Delay
 from runnel.allocation.profiles import (
     Profile,
@@ -17,7 +19,7 @@ from runnel.allocation.profiles import (
     union,
 )
 from runnel.lab.run import Run
-from runnel.pipeline.clients import owned, standing
+from runnel.pipeline.clients import links, owned, remembered, standing
 from runnel.pipeline.jobs import Job
 from runnel.pipeline.profiles import incarnations, publishers, vectors
 from runnel.pipeline.streams import partials, streams
@@ -211,6 +213,69 @@ def test_a_client_is_where_it_was_last_said_to_be(spark: SparkSession) -> None:
         *(("B", True), ("A", False), ("A", True))
     ]
     assert SECOND > found[1]["since_ns"] == 1
+
+
+def test_a_broker_that_started_anew_has_forgotten(spark: SparkSession) -> None:
+    brokers = spark.createDataFrame(
+        [(1, "A", "started"), (5, "A", "started"), (0, "B", "started")],
+        "time_ns bigint, broker string, event string",
+    )
+    rows = [(1, "A", "made", 1), (6, "A", "made", 2), (1, "A", "withdrawn", 3), (1, "B", "made", 4)]
+    subscriptions = spark.createDataFrame(
+        rows, "time_ns bigint, broker string, event string, subscription bigint"
+    ).withColumn("client", F.lit("c"))
+    found = standing(remembered(subscriptions, brokers), "subscription").collect()
+    assert {row["subscription"]: row["present"] for row in found} == {
+        **{1: False, 2: True, 3: False, 4: True}
+    }
+
+
+def test_a_link_is_what_was_said_of_it_last(spark: SparkSession) -> None:
+    """By whichever end: one that was killed has said nothing."""
+    rows = [
+        *((1, "A", "B", "up"), (1, "B", "A", "up"), (9, "B", "A", "lost")),
+        *((1, "A", "C", "up"), (4, "C", "A", "lost"), (5, "A", "C", "up")),
+        *((1, "C", "D", "up"), (3, "C", "D", "counted")),
+    ]
+    frame = spark.createDataFrame(
+        rows, "time_ns bigint, broker string, peer string, event string"
+    ).withColumn("kind", F.lit("broker"))
+    found = links(frame).orderBy("one", "other").collect()
+    assert [tuple(row) for row in found] == [("A", "C"), ("C", "D")]
+
+
+def test_idle_time_after_the_last_publication_has_no_rate(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    made = HandMade(tmp_path / "trace")
+    for counter in range(1, 6):
+        made.publish(counter, counter)
+        made.deliver(counter, 1, counter, 0.0)
+    for end_s in (3, 6, 9, 99):
+        made.interval("B0", end_s, 3)
+    made.open()
+    job = Job(spark, tmp_path / "trace", tmp_path / "out")
+    job.profiles()
+    (publisher,) = job.frame("publishers").collect()
+    assert publisher["rate"] == 5 / (6 - 1), (
+        "from its first publication to the end of that interval"
+    )
+
+
+def test_all_that_ever_got_anything_are_known(spark: SparkSession, tmp_path: Path) -> None:
+    """Also one that got something before the window only, and was made before the trace began."""
+    made = HandMade(tmp_path / "trace")
+    for counter in range(1, 101):
+        made.publish(counter, counter)
+        made.deliver(counter, 1, counter, 0.0)
+    made.deliver(2, 9, 2, 0.0, "B1")
+    made.open()
+    job = Job(spark, tmp_path / "trace", tmp_path / "out", 64)
+    job.profiles()
+    rows = {row["subscription"]: row for row in job.frame("subscriptions").collect()}
+    assert (rows[9]["client"], rows[9]["broker"], rows[9]["vectors"]) == ("c9", "B1", 0)
+    decided = job.reading.decisions
+    assert decided["subscriptions got nothing in the windows: their profiles are empty"] == 1
 
 
 def test_a_publisher_that_lives_elsewhere_is_still_its_clients(spark: SparkSession) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,11 @@ from runnel.cli.reportpage import write_page
 from runnel.errors import InputError
 from runnel.lab import metrics
 from runnel.lab.run import Run
+from runnel.pipeline import doubles
 from runnel.pipeline.jobs import Job
 from runnel.pipeline.report import PERCENTS, SPREAD, Measured, measure, percentiles
 from runnel.trace.reader import Trace, open_trace
-from sparked import SECOND
+from sparked import SECOND, Traced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,6 +171,116 @@ def test_intervals_of_brokers_need_not_end_together(spark: SparkSession, tmp_pat
     )
     assert found["handled"] == expected.handled == 40
     assert found["pure_forwards"] == expected.pure == 40 - 14 - 6
+
+
+def test_gigabytes_of_memory(spark: SparkSession, tmp_path: Path) -> None:
+    """Bytes times nanoseconds: what has no room in 64 bits."""
+    made = HandMade(tmp_path / "trace")
+    for end_s, window_s, memory in ((10, 10, 3 << 40), (25, 15, (3 << 40) + 1_000_000)):
+        made.interval("B0", end_s, window_s, publications_in=1, memory_bytes=memory)
+    made.open()
+    job = Job(spark, tmp_path / "trace", tmp_path / "out")
+    found = measure(job, "x")
+    assert found.summary["memory_bytes_mean"] == pytest.approx((3 << 40) + 600_000, abs=0.01)
+    check_loads(job, "x", open_trace(tmp_path / "trace"), metrics.Window(*found.window))
+
+
+def copied(directory: Path, *tables: str) -> None:
+    """The files of a trace are there twice, as by a copy that went wrong."""
+    for table in tables:
+        for path in list((directory / table).rglob("part-*.parquet")):
+            shutil.copy(path, path.with_name(path.name.replace("part-", "part-copy-")))
+
+
+def handful(directory: Path) -> None:
+    """A hundred publications on a tree of two brokers, of which two subscriptions get some; two whole intervals."""
+    made = HandMade(directory)
+    for counter in range(1, 101):
+        made.publish(counter, counter / 5)
+        for subscription in (1, 2):
+            if counter % (subscription + 1) == 0:
+                made.deliver(counter, subscription, counter / 5, 0.1, f"B{subscription}", hops=1)
+    for broker in ("B1", "B2"):
+        for end_s in (10, 20, 30):
+            made.interval(
+                broker, end_s, publications_in=end_s, output_ratio=0.5, memory_bytes=end_s
+            )
+    made.open()
+
+
+TWICE = "are there twice, and count once"
+
+
+def test_rows_that_are_there_twice_count_once(spark: SparkSession, tmp_path: Path) -> None:
+    handful(tmp_path / "trace")
+    plain = Job(spark, tmp_path / "trace", tmp_path / "plain")
+    expected = measure(plain, "x", 0, 20 * SECOND)
+    assert not plain.reading.lines
+    assert (expected.summary["published"], expected.summary["deliveries"]) == (99, 49 + 33)
+    copied(tmp_path / "trace", "publications", "deliveries", "intervals")
+    job = Job(spark, tmp_path / "trace", tmp_path / "out")
+    assert measure(job, "x", 0, 20 * SECOND) == expected
+    assert job.reading.decisions == {
+        f"intervals {TWICE}": 4,
+        f"deliveries {TWICE}": 49 + 33,
+        f"publications {TWICE}": 99,
+    }
+    for name in ("brokers", "intervals"):
+        rows = [sorted(map(str, one.frame(f"report/x/{name}").collect())) for one in (plain, job)]
+        assert rows[0] == rows[1]
+
+
+def test_only_the_rows_that_are_there_twice_are_taken_out(spark: SparkSession) -> None:
+    """Of several rows the first; whether words are few, or so many that no machine is sent a list."""
+    names = [(key, counter) for key in (1, 2) for counter in range(200)]
+    rows = [(key, counter, 5, {"x": counter}) for key, counter in names]
+    again = [(1, 70, 4, {"x": 1}), (2, 70, 5, {"a": 9}), (2, 199, 6, {}), (2, 199, 6, {})]
+    frame = spark.createDataFrame(
+        rows + again, "key int, counter long, time_ns long, messages map<string, long>"
+    )
+    found = doubles.words(frame, "key")
+    assert doubles.counted(found) == (400, 4)
+    expected = {row[:2]: row[2:] for row in [*rows, *again[:2]]}
+    for few in (10, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(doubles, "FEW", few)
+            told = [tuple(row) for row in doubles.once(frame, found, "key").collect()]
+        assert len(told) == 400 and {row[:2]: row[2:] for row in told} == expected
+
+
+def test_what_the_files_are_like_is_told_once(spark: SparkSession, tmp_path: Path) -> None:
+    """However many windows of a trace are measured."""
+    handful(tmp_path / "trace")
+    (tmp_path / "other").symlink_to(tmp_path / "trace")
+    for path in (tmp_path / "trace").rglob("part-*.parquet"):
+        path.with_name("part-torn-000001.parquet").write_bytes(b"PAR1")
+    torn = len(list((tmp_path / "trace").rglob("part-torn-*")))
+    for before, times in ((None, Times(None, *(10 * SECOND,) * 2)), (tmp_path / "other", Times())):
+        job = Job(spark, tmp_path / "trace", tmp_path / "out", skip_unreadable=True)
+        found = measure_all(job, before, times)
+        assert list(found) == ["before", "after"]
+        assert list(job.reading.decisions.values()) == [torn]
+
+
+def test_a_window_ends_before_its_end(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows of that moment are the next window's; but a link that comes up then is there at the end."""
+    made = Traced(tmp_path / "trace")
+    for broker in ("B0", "B1", "B2"):
+        for end_s in (10, 20):
+            made.interval(broker, end_s, publications_in=1)
+    for counter, at_s in ((1, 0), (2, 5), (3, 10), (4, 15)):
+        made.publish(counter, at_s)
+        made.deliver(counter, 1, at_s, 0.0)
+    made.link("B0", "B1", 10)
+    made.link("B1", "B2", 10.5)
+    made.open()
+    job = Job(spark, tmp_path / "trace", tmp_path / "out")
+    first = measure(job, "x", 0, 10 * SECOND)
+    assert (first.summary["published"], first.summary["deliveries"]) == (2, 2)
+    assert first.links == [("B0", "B1")]
+    second = measure(job, "x", 10 * SECOND, 20 * SECOND)
+    assert (second.summary["published"], second.summary["deliveries"]) == (2, 2)
+    assert second.links == [("B0", "B1"), ("B1", "B2")]
 
 
 def test_percentiles_are_by_nearest_rank(spark: SparkSession) -> None:

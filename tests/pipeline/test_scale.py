@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,20 +15,24 @@ import pytest
 
 from runnel.allocation.constraints import Constraints
 from runnel.allocation.layout import Layout, overloaded, predicted
-from runnel.allocation.load import Capacity, Delay, scaling_for
+from runnel.allocation.load import MICRO, Capacity, Delay, scaling_for
 from runnel.allocation.network import Network
 from runnel.allocation.plan import Plan, from_json, to_json
 from runnel.allocation.planner import PlanOptions, make_plan
 from runnel.allocation.profiles import BITS, PublisherProfile, by_matching
 from runnel.errors import InputError
-from runnel.lab.inventory import make_inventory
+from runnel.lab.inventory import make_inventory as means_of
 from runnel.matching import make_engine
+from runnel.pipeline import planning, shards
+from runnel.pipeline.inventory import make_inventory
 from runnel.pipeline.jobs import Job
+from runnel.pipeline.planning import plan_network
 from runnel.pipeline.scale import known, plan_parts
+from runnel.pipeline.tables import Reading
 from runnel.workload.balance import BalanceParameters, make_balance
 from runnel.workload.green import GreenParameters, make_green
 from runnel.workload.shape import Workload
-from sparked import keep_profiles
+from sparked import Kept, in_several, keep_profiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +51,7 @@ def network_of(workload: Workload, brokers: int) -> Network:
     count = len(workload.subscribers)
     windows = by_matching(events, lambda event: engine.match(event).ids(), count)
     names = [f"B{number}" for number in range(brokers)]
-    means = make_inventory("green", {}, names)
+    means = means_of("green", {}, names)
     lots = Random("homes")
     return Network(
         tuple(Capacity(name, means[name].output_bytes_per_second) for name in names),
@@ -103,9 +109,10 @@ def planned(
     options: PlanOptions | None = None,
     constraints: Constraints | None = None,
     length: int = BITS,
+    subscriptions: Sequence[Kept] | None = None,
 ) -> Plan:
     """What Spark makes of it."""
-    keep_profiles(network, out, length)
+    keep_profiles(network, out, length, subscriptions)
     job = Job(spark, out, out, length)
     there = known(job, network.brokers)
     return plan_parts(job, there, options or PlanOptions(), constraints or Constraints())
@@ -165,15 +172,76 @@ def test_8000_subscriptions_as_one_process_plans_them(
 def test_small_networks_of_all_kinds(
     spark: SparkSession, tmp_path: Path, seed: int, algorithm: str, delay: Delay, length: int
 ) -> None:
+    """Clients have several subscriptions, and have withdrawn some."""
     network = small(seed, delay=delay, length=length)
-    found = planned(spark, tmp_path, network, PlanOptions(algorithm), length=length)
+    network = replace(network, counts=(2,) * len(network.subscriptions))
+    asked, kept = PlanOptions(algorithm), in_several(network)
+    found = planned(spark, tmp_path, network, asked, length=length, subscriptions=kept)
     check(network, found)
     assert found.algorithm == algorithm
-    assert found.before == make_plan(network, PlanOptions(algorithm)).before
+    assert found.before == make_plan(network, asked).before
+    silent = 2 * sum(1 for profile in network.profiles if not profile)
+    assert found.notes == [f"{silent} subscriptions without traffic need no output"]
+
+
+def test_parts_are_dominant_publishers_and_one_of_those_with_many(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    network = small(8)
+    keep_profiles(network, tmp_path)
+    there = known(Job(spark, tmp_path, tmp_path), network.brokers)
+    rows = shards.groups(there.wanted, there.clients, there.places).collect()
+    found = {member["id"]: row["part"] for row in rows for member in row["members"]}
+    weights = network.traffic().weights
+    expected = {}
+    for client, profile in enumerate(network.profiles):
+        worth = {p: bits.bit_count() * weights[p] for p, bits in profile.items()}
+        if profile:
+            many = len(profile) > shards.BROAD
+            expected[client] = -1 if many else max(worth, key=lambda p: (worth[p], -p))
+    assert found == expected and set(expected.values()) >= {-1, 9}
+
+
+def test_who_is_at_a_broker_that_is_not_planned_with_has_no_home(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    network = small(9)
+    keep_profiles(network, tmp_path)
+    job = Job(spark, tmp_path, tmp_path)
+    there = known(job, network.brokers[:-1])
+    gone = network.brokers[-1].name
+    for homes, expected in (
+        (there.network.subscription_homes, network.subscription_homes),
+        (there.network.publisher_homes, network.publisher_homes),
+    ):
+        assert gone in expected
+        assert list(homes) == [None if home == gone else home for home in expected]
+    plan = plan_parts(job, there, PlanOptions(), Constraints())
+    assert plan.before == {} and set(plan.subscriptions) == set(network.subscriptions)
+
+
+def test_many_are_planned_in_parts(
+    done: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a trace, and with all that goes along with a plan."""
+    inventory = make_inventory({"brokers": {f"B{n}": {} for n in range(7)}}, "brokers.toml")
+    one = plan_network(replace(done, reading=Reading()), inventory)
+    shutil.copytree(done.out, tmp_path / "out")
+    told: list[str] = []
+    job = replace(done, out=tmp_path / "out", reading=Reading(), tell=told.append)
+    monkeypatch.setattr(planning, "ONE_PROCESS", 0)
+    found = plan_network(job, inventory)
+    assert "clustering the clients of every publisher" in told
+    assert (found.brokers, found.before) == (one.brokers, one.before)
+    assert set(found.subscriptions) == set(one.subscriptions)
+    assert (found.owners, found.evidence, found.notes) == (one.owners, one.evidence, one.notes)
+    assert rate_of(found) == pytest.approx(rate_of(one), rel=0.05)
 
 
 def test_constraints_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     network = small(4)
+    large = Capacity("B0", 50_000.0)  # which others must not be taken for
+    network = replace(network, brokers=(large, *network.brokers[1:]))
     asked = Constraints(
         pinned={"c003": "B7", "c004": "B7", "P2": "B1"}, excluded=("B0",), headroom_percent=30.0
     )
@@ -181,6 +249,11 @@ def test_constraints_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     check(network, found, asked)
     assert "B0" not in found.overlay
     assert all(load.output_ratio < 0.7 for load in found.after.values())
+    needs: Counter[tuple[int, int, int]] = Counter()
+    for row in spark.read.parquet(str(tmp_path / "pieces")).collect():
+        needs[row["part"], row["block"], row["cluster"]] += row["need"]
+    room = 0.7 * 2_000 * MICRO
+    assert room / 2 < max(needs.values()) <= room, "a cluster fits a broker with its head-room"
 
 
 def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None:

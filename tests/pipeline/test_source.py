@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
 
 from handmade import SECOND, HandMade
 from runnel.lab.run import Run
@@ -65,6 +73,22 @@ def test_conditions_narrow_each_other() -> None:
     ):
         wanted.narrow(condition)
     assert wanted == Wanted(7, 8, ("B",))
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (EqualTo(("time_ns",), 7), Wanted(7, 8)),
+        (GreaterThan(("time_ns",), 7), Wanted(8)),
+        (GreaterThanOrEqual(("time_ns",), 7), Wanted(7)),
+        (LessThan(("time_ns",), 7), Wanted(None, 7)),
+        (LessThanOrEqual(("time_ns",), 7), Wanted(None, 8)),
+    ],
+)
+def test_a_moment_is_within_what_includes_it(condition: Filter, expected: Wanted) -> None:
+    wanted = Wanted()
+    wanted.narrow(condition)
+    assert wanted == expected
 
 
 def test_no_such_table(spark: SparkSession, run: Run) -> None:

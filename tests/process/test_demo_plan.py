@@ -45,6 +45,12 @@ def test_fewer_brokers_do_the_same_work_and_nothing_is_lost(tmp_path: Path) -> N
         assert all(0 < load.output_ratio <= 1 for load in plan.after.values())
         shown = shell.run("plan", "show", "kept/plan.json")
         assert "rests on" in shown and "capacity" in shown
+        asked = ("pipeline", "profiles", "--traces", "kept/traces", "--out")
+        stopped = shell.start(*asked, "profiles").until("reading")
+        assert stopped.end(signal.SIGINT) == 130
+        assert "interrupted; run it again" in stopped.said, stopped.said
+        assert "Traceback" not in stopped.said and "ERROR" not in stopped.said, stopped.said
+        assert shell.left() == []
 
 
 def test_ctrl_c_while_spark_plans_leaves_nothing(tmp_path: Path) -> None:

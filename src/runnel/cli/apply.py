@@ -10,6 +10,7 @@ import click
 
 from runnel.allocation.plan import Plan
 from runnel.cli.planfile import read_plan, write_plan
+from runnel.cli.plantext import counted, moves
 from runnel.cli.running import StopSignals
 from runnel.errors import InputError, MoveFailed, NetworkError
 from runnel.generations.switch import Intent, Phase
@@ -96,7 +97,7 @@ def apply(plan: Path, yes: bool, wave: int, every: float, patience: float) -> No
         click.echo(f"A switch from generation {old} to {new} is under way; this goes on with it.")
     count, freed = len(wanted.overlay), len(wanted.addresses) - len(wanted.overlay)
     click.echo(
-        f"{plan}: {count} brokers in place of {count + freed}, {len(wanted.moved)} clients move; "
+        f"{plan}: {counted(count, 'broker')} in place of {count + freed}; moves {moves(wanted)}; "
         f"generation {old} becomes {new}"
     )
     confirm("Apply it now?", yes)
@@ -126,7 +127,7 @@ def roll_back(plan: Path, yes: bool) -> None:
         return
     before = read_plan(undo_file(plan))
     click.echo(
-        f"{undo_file(plan)}: back to {len(before.overlay)} brokers from {len(applied.overlay)}; "
+        f"{undo_file(plan)}: back to {counted(len(before.overlay), 'broker')} from {len(applied.overlay)}; "
         f"generation {new} becomes {new + 1}"
     )
     confirm("Switch back now?", yes)
@@ -161,7 +162,8 @@ def _say_the_end(applying: Applying, intent: Intent, took_s: float, *, interrupt
     if not applying.why_back:
         freed = ", ".join(intent.freed) or "none"
         click.echo(
-            f"Done in {took_s:.1f} s: {len(intent.dials)} brokers serve generation {intent.new}; "
+            f"Done in {took_s:.1f} s: {counted(len(intent.dials), 'broker')} "
+            f"{'serves' if len(intent.dials) == 1 else 'serve'} generation {intent.new}; "
             f"on standby: {freed}"
         )
         return

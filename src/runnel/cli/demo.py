@@ -102,6 +102,8 @@ def demo(seconds: float, with_plan: bool, keep: Path | None, as_json: bool) -> N
     if not result.is_clean:
         click.echo(f"something went wrong; the logs of the brokers are in {folder}", err=True)
         sys.exit(1)
+    if with_plan and keep is None:
+        shown.say("runnel demo --keep DIR leaves traces, plan and report there")
     _clean(folder, keep)
 
 

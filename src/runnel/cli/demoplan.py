@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ from runnel.cli.planfile import read_plan
 from runnel.cli.plantext import summary
 from runnel.errors import NetworkError
 from runnel.pipeline.inventory import Traced, inventory_text
-from runnel.trace.window import SECOND
+from runnel.trace.window import utc
 
 ENDS_WITHIN_S = 15.0
 MEMORY = "1g"
@@ -149,7 +148,7 @@ class Calm(NamedTuple):
 
 async def make_report(files: Files, calm: Calm, say: Say) -> tuple[Measured, Measured]:
     """What the traces say of the network before and after."""
-    began, ended, again, stopped = (_utc(ns) for ns in calm)
+    began, ended, again, stopped = (utc(ns) for ns in calm)
     window = ["--from", began, "--at", f"{ended}/{again}", "--to", stopped]
     command = ["pipeline", "report", "--traces", "traces", *window, "--out", "."]
     await _give([*command, "--memory", MEMORY], files.folder, say)
@@ -159,13 +158,3 @@ async def make_report(files: Files, calm: Calm, say: Say) -> tuple[Measured, Mea
         Measured(*(told[when]["summary"][name] for name in names)) for when in ("before", "after")
     )
     return before, after
-
-
-def _utc(ns: int) -> str:
-    """A time as commands take it.
-
-    >>> _utc(1_500_000_000)
-    '1970-01-01T00:00:01.500000'
-    """
-    moment = datetime.fromtimestamp(ns // SECOND, UTC).replace(microsecond=ns % SECOND // 1_000)
-    return moment.replace(tzinfo=None).isoformat(timespec="microseconds")

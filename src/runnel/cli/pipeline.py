@@ -12,7 +12,7 @@ from runnel.cli.pipeline_place import place
 from runnel.cli.pipeline_plan import init, plan
 from runnel.cli.pipeline_report import report
 from runnel.cli.pipeline_watch import watch
-from runnel.cli.pipelinejob import job_options, running_job, tell_table
+from runnel.cli.pipelinejob import job_options, running_job, tell_table, to_option
 
 _METRICS = tuple(OF_TWO)
 
@@ -32,7 +32,7 @@ def pipeline() -> None:
       runnel pipeline init      --traces traces/ brokers.toml
       runnel pipeline plan      --traces traces/ --out profiles/ --brokers brokers.toml
       runnel apply profiles/plan.json
-      runnel pipeline report    --traces traces/ --out report/
+      runnel pipeline report    --traces traces/ --out profiles/
 
     \b
     What plans are made of, to look at or to go on with:
@@ -50,6 +50,7 @@ def pipeline() -> None:
 
 @pipeline.command()
 @job_options
+@to_option
 def profiles(**told: Any) -> None:
     """Make bit vectors of deliveries: which of each publisher's last publications every subscription got.
 
@@ -78,6 +79,7 @@ def profiles(**told: Any) -> None:
 
 @pipeline.command()
 @job_options
+@to_option
 def gifs(**told: Any) -> None:
     """Group subscriptions that got exactly the same: each group is planned as one.
 
@@ -100,6 +102,7 @@ def gifs(**told: Any) -> None:
 
 @pipeline.command()
 @job_options
+@to_option
 @click.option(
     "--metric",
     type=click.Choice(_METRICS, case_sensitive=False),

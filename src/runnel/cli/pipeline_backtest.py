@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from runnel.cli.pipelinejob import job_options, running_job, tell_table
+from runnel.cli.pipelinejob import job_options, running_job, tell_table, to_option
 from runnel.cli.tables import make_table, show
 from runnel.pipeline.session import require_spark
 
@@ -20,6 +20,7 @@ SHOWN = 10
 
 @click.command()
 @job_options
+@to_option
 @click.option(
     "--subscriptions",
     "file",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from runnel.cli.pipelinejob import job_options, running_job, tell_table
+from runnel.cli.pipelinejob import job_options, running_job, tell_table, to_option
 from runnel.cli.placement import milliseconds
 from runnel.cli.planfile import read_plan
 from runnel.cli.tables import make_table, show
@@ -22,6 +22,7 @@ MOVES_SHOWN = 10
 
 @click.command()
 @job_options
+@to_option
 @click.option(
     "--plan",
     "plan_file",
@@ -76,7 +77,7 @@ def _tell_moves(job: Job) -> None:
             *(Text(row[name]) for name in ("publisher", "home", "broker")),
             f"{row['messages_now']:,.1f} → {row['messages_after']:,.1f}",
             f"{milliseconds(row['delay_now_s'])} → {milliseconds(row['delay_after_s'])}",
-            f"{row['gain_percent']:.0f}%",
+            f"{row['gain_percent']:.0f}% {row['gain_in']}",
         )
     if table.row_count:
         show(table)

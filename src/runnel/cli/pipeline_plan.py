@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from runnel.allocation.plan import Plan
-from runnel.cli.pipelinejob import directory, job_options, running_job
+from runnel.cli.pipelinejob import directory, job_options, running_job, to_option
 from runnel.cli.planasked import asked_options, take_asked
 from runnel.cli.planfile import write_plan
-from runnel.cli.plantext import scorecard
+from runnel.cli.plantext import counted, kept, scorecard
 from runnel.cli.tables import show
 from runnel.errors import InputError
 from runnel.pipeline.inventory import Inventory, inventory_text, read_inventory
@@ -52,7 +52,7 @@ def init(file: Path, traces: Path | None, force: bool, master: str, memory: str)
 
                 found = measure(job)
                 text = inventory_text(str(file), found)
-            click.echo(f"{len(found):,} brokers were traced")
+            click.echo(f"{counted(len(found), 'broker')} traced")
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -62,6 +62,7 @@ def init(file: Path, traces: Path | None, force: bool, master: str, memory: str)
 
 @click.command(short_help="Fewer brokers for the same work, as a document.")
 @job_options
+@to_option
 @click.option("--brokers", type=file_path, metavar="FILE", help="What brokers there are.")
 @click.option("-o", "--plan", "file", type=file_path, help="Where to.  [default: OUT/plan.json]")
 @asked_options
@@ -88,7 +89,7 @@ def plan(brokers: Path | None, file: Path | None, **told: Any) -> None:
     out = file or told["out"] / "plan.json"
     write_plan(found, out)
     show(*scorecard(found))
-    click.echo(f"written to {out}")
+    click.echo("\n".join(kept(found, out)))
 
 
 def plan_from_traces(
@@ -96,7 +97,7 @@ def plan_from_traces(
 ) -> Plan:
     """What `runnel plan --from-traces` does; what was made of the traces is kept if there is a place for it."""
     inventory = take_asked(told, read_inventory(brokers) if brokers else Inventory())
-    told = told | {"traces": traces, "skip_unreadable": False}
+    told = told | {"traces": traces}
     if work is not None:
         return _planned(inventory, told | {"out": work})
     with TemporaryDirectory(prefix="runnel-plan-") as folder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,12 +12,11 @@ from runnel.cli.pipelinejob import directory, job_options, running_job, tell_dec
 from runnel.cli.tables import make_table, show
 from runnel.errors import InputError
 from runnel.trace.reader import open_trace
+from runnel.trace.window import time_of
 
 if TYPE_CHECKING:
     from runnel.pipeline.jobs import Job
     from runnel.pipeline.report import Measured
-
-SECOND = 1_000_000_000
 
 
 class Times(NamedTuple):
@@ -62,14 +60,14 @@ def report(
 
     \b
     Examples:
-      runnel pipeline report --traces traces/ --out report/
-      runnel pipeline report --traces tuesday/ --before monday/ --out report/
-      runnel pipeline report --traces traces/ --at '2026-01-31 12:30:00' --out report/
-      runnel pipeline report --traces traces/ --at 2026-01-31T12:30/2026-01-31T12:40 --out report/
+      runnel pipeline report --traces traces/ --out profiles/
+      runnel pipeline report --traces tuesday/ --before monday/ --out profiles/
+      runnel pipeline report --traces traces/ --at '2026-01-31 12:30:00' --out profiles/
+      runnel pipeline report --traces traces/ --at 2026-01-31T12:30/2026-01-31T12:40 --out profiles/
     """
     if before and at:
         raise InputError("--before and --at say the same in two ways: take one of them")
-    times = Times(_time("--from", start), *_change(at), _time("--to", end))
+    times = Times(time_of("--from", start), *_change(at), time_of("--to", end))
     if before:
         open_trace(before)
     require_lab()
@@ -93,9 +91,9 @@ def measure_all(job: Job, before: Path | None, times: Times) -> dict[str, Measur
     from runnel.pipeline.report import measure
 
     if before:
-        earlier = Job(
-            job.spark, before, job.out, job.length, job.skip_unreadable, job.tell, job.reading
-        )
+        options = (job.length, job.skip_unreadable, job.tell, job.reading)
+        is_same = before.resolve() == job.traces.resolve()  # then its files are looked at once
+        earlier = job if is_same else Job(job.spark, before, job.out, *options)
         return {
             "before": measure(earlier, "before"),
             "after": measure(job, "after", times.start_ns, times.end_ns),
@@ -117,29 +115,8 @@ def _change(text: str | None) -> tuple[int | None, int | None]:
     if text is None:
         return None, None
     begin, _, end = text.partition("/")
-    began, ended = _time("--at", begin), _time("--at", end or begin)
+    began, ended = time_of("--at", begin), time_of("--at", end or begin)
     assert began is not None and ended is not None
     if began > ended:
         raise InputError(f"--at: {text!r} ends before it begins: write the earlier time first")
     return began, ended
-
-
-def _time(option: str, text: str | None) -> int | None:
-    """A time in nanoseconds of the trace's clock.
-
-    >>> _time("--at", "1.5"), _time("--at", "1970-01-01 00:01:00")
-    (1500000000, 60000000000)
-    """
-    if text is None:
-        return None
-    try:
-        return round(float(text) * SECOND)
-    except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise InputError(
-            f"{option}: {text!r} is no time: write seconds, or '2026-01-31 12:30:00'"
-        ) from None
-    return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * SECOND)

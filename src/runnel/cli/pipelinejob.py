@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from runnel.allocation.profiles import BITS
 from runnel.cli.tables import make_table, show
+from runnel.errors import InputError
 from runnel.pipeline.session import LOCAL, MEMORY, make_session, require_spark, ui_address
 from runnel.trace.reader import open_trace
+from runnel.trace.window import time_of
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from runnel.pipeline.jobs import Job
 
 directory = click.Path(file_okay=False, path_type=Path)
@@ -68,10 +76,19 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+to_option = click.option(
+    "--to",
+    metavar="TIME",
+    help="As if the trace ended then: in seconds, as `runnel trace show` has it, or '2026-01-31 12:30:00' in UTC.",
+)
+
+
 @contextmanager
 def running_job(told: dict[str, Any]) -> Iterator[Job]:
     """A session and a job in it; what can be seen to be wrong is said before Spark takes its time to start."""
     open_trace(told["traces"])
+    until_ns = time_of("--to", told.get("to"))
+    _make_out(told["out"], told["traces"])
     require_spark()
     from runnel.pipeline.jobs import Job
 
@@ -87,13 +104,50 @@ def running_job(told: dict[str, Any]) -> Iterator[Job]:
     address = ui_address(spark)
     if address:
         tell(f"watch it at {address}")
+    # Spark's own way with Ctrl-C is to ask Java for something in the middle of an answer of its.
+    signal.signal(signal.SIGINT, _interrupt)
+    job = Job(spark, told["traces"], told["out"], told["bits"], told["skip_unreadable"], tell=tell)
+    job.until_ns = until_ns
     try:
-        yield Job(
-            spark, told["traces"], told["out"], told["bits"], told["skip_unreadable"], tell=tell
-        )
-        tell(f"done: {told['out']}")
+        yield job
+        tell("done")
+    except KeyboardInterrupt:
+        _hush(spark)
+        tell("interrupted; run it again, and it goes on where it was")
+        raise
     finally:
         spark.stop()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C, once: what falls over in the middle of something has nothing to tell, and ending takes a moment."""
+    logging.disable(logging.CRITICAL)
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _hush(spark: SparkSession) -> None:
+    """Spark says nothing more. The connection that was interrupted is the first to be tried, and in vain."""
+    for _ in range(2):
+        with suppress(Exception):  # also: a session of Spark Connect has no context
+            spark.sparkContext.setLogLevel("OFF")
+            spark.sparkContext.cancelAllJobs()
+
+
+def _make_out(out: Path, traces: Path) -> None:
+    """Make the directory for what comes out; an InputError if it cannot be, or would be among what was recorded."""
+    whole, trace = out.resolve(), traces.resolve()
+    if trace == whole or trace in whole.parents:
+        raise InputError(
+            f"--out: {out} is in {traces}: what is written there would take the place of what brokers recorded; "
+            "choose another directory"
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=out):
+            pass
+    except OSError as error:
+        raise InputError(f"--out: {out}: {error.strerror}: choose another directory") from None
 
 
 def tell_table(job: Job, title: str, found: dict[str, int]) -> None:

@@ -15,7 +15,7 @@ from runnel.allocation.profiles import BITS
 from runnel.cli.apply import roll_back
 from runnel.cli.planasked import asked_options, take_asked
 from runnel.cli.planfile import read_plan, write_plan
-from runnel.cli.plantext import changes, scorecard
+from runnel.cli.plantext import changes, kept, scorecard
 from runnel.cli.tables import show
 from runnel.cli.where import broker_option, find_broker
 from runnel.errors import InputError
@@ -100,6 +100,12 @@ def plan() -> None:
     metavar="N",
     help="With --from-traces: how many publications of a publisher a profile remembers.",
 )
+@click.option(
+    "--skip-unreadable",
+    is_flag=True,
+    help="With --from-traces: go on without files that cannot be read; they are counted.",
+)
+@click.option("--to", metavar="TIME", help="With --from-traces: as if the trace ended then.")
 def make(
     url: str | None,
     broker: str | None,
@@ -139,8 +145,10 @@ def make(
             raise InputError("either a broker is asked or traces are read: say one of them")
         found = plan_from_traces(traces, brokers, work, told)
     else:
-        if brokers or work:
-            raise InputError("--brokers and --work go with --from-traces DIR")
+        if brokers or work or told["skip_unreadable"] or told["to"]:
+            raise InputError(
+                "--brokers, --work, --skip-unreadable and --to go with --from-traces DIR"
+            )
         found = _ask_all(find_broker(url or broker), told)
     if out is not None:
         write_plan(found, out)
@@ -149,7 +157,7 @@ def make(
         return
     show(*scorecard(found))
     if out is not None:
-        click.echo(f"written to {out}")
+        click.echo("\n".join(kept(found, out)))
 
 
 def _ask_all(first: Address, told: dict[str, Any]) -> Plan:

@@ -6,7 +6,8 @@ it takes to get there, how far from the best it can be, and how sure all that is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -19,6 +20,7 @@ from runnel.cli.tables import make_table
 
 NAMED_MAX = 10
 ROWS_MAX = 40
+NO_LIMIT = "no limit"
 LOADED = ("messages/s", "output/s", "output", "matching", "subscriptions")
 _NONE = BrokerLoad(0.0, 0.0, 0, 0.0, 0.0)
 
@@ -46,10 +48,9 @@ def summary(plan: Plan) -> list[str]:
     brokers     2 → 1 by FBF (−50%); no plan needs fewer than 1
     messages    20 → 10 a second, taken in by all brokers together
     most loaded output at 50%, matching at 0% of what the broker can
-    moves       1 of 1 clients, 0 of 1 publishers; about 1 s
-    sends again 2 subscriptions and 1 advertisements, some 300 B in all
+    moves       1 of 1 client, 0 of 1 publisher; about 1 s
+    sends again 2 subscriptions and 1 advertisement, some 300 B in all
     """
-    publishers = sum(1 for name in plan.moved if name in plan.publishers)
     resent = resent_of(plan)
     now = f"{len(plan.before)} → " if plan.before else ""
     less = f" ({_percent_less(len(plan.before), plan.brokers)})" if plan.before else ""
@@ -61,14 +62,55 @@ def summary(plan: Plan) -> list[str]:
         f"no plan needs fewer than {plan.brokers_at_least}",
         f"messages    {f'{_short(before)} → ' if plan.before else ''}{_short(after)} a second, "
         "taken in by all brokers together",
-        f"most loaded output at {max((load.output_ratio for load in plan.after.values()), default=0):.0%}, "
+        f"most loaded {_most_output(plan)}, "
         f"matching at {max((load.input_ratio for load in plan.after.values()), default=0):.0%} "
         "of what the broker can",
-        f"moves       {len(plan.moved) - publishers:,} of {len(plan.subscriptions):,} clients, "
-        f"{publishers:,} of {len(plan.publishers):,} publishers; about {max(1.0, plan.estimated_s):.0f} s",
-        f"sends again {resent.subscriptions:,} subscriptions and {resent.advertisements:,} advertisements, "
-        f"some {_size(resent.bytes)} in all",
+        f"moves       {moves(plan)}; about {max(1.0, plan.estimated_s):.0f} s",
+        f"sends again {counted(resent.subscriptions, 'subscription')} and "
+        f"{counted(resent.advertisements, 'advertisement')}, some {_size(resent.bytes)} in all",
     ]
+
+
+def moves(plan: Plan) -> str:
+    """Who changes the broker: clients with subscriptions, and publishers, each out of all that there are."""
+    publishers = sum(1 for name in plan.moved if name in plan.publishers)
+    return (
+        f"{len(plan.moved) - publishers:,} of {counted(len(plan.subscriptions), 'client')}, "
+        f"{publishers:,} of {counted(len(plan.publishers), 'publisher')}"
+    )
+
+
+def counted(count: int, what: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "broker"), counted(2_000, "broker")
+    ('1 broker', '2,000 brokers')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def kept(plan: Plan, path: Path) -> list[str]:
+    """Where a plan was written to, and what can be done with it."""
+    lines = [f"written to {path}", f"to see it again: runnel plan show {path}"]
+    return [*lines, f"to carry it out: runnel apply {path}"] if plan.addresses else lines
+
+
+def _most_output(plan: Plan) -> str:
+    if _unlimited(plan.after):
+        return "output without a limit"
+    most = max((load.output_ratio for load in plan.after.values()), default=0)
+    return f"output at {most:.0%}"
+
+
+def _unlimited(loads: Mapping[str, BrokerLoad]) -> bool:
+    """Whether brokers send something, and it is no part of what any of them may."""
+    return any(map(_no_limit, loads.values())) and not any(
+        load.output_ratio for load in loads.values()
+    )
+
+
+def _no_limit(load: BrokerLoad) -> bool:
+    return load.output_bytes_per_s > 0 and not load.output_ratio
 
 
 def sureness(evidence: Evidence | None) -> list[str]:
@@ -82,8 +124,9 @@ def sureness(evidence: Evidence | None) -> list[str]:
         return []
     one = evidence
     lines = [
-        f"rests on    {one.publications:,} publications of {one.publishers:,} publishers in {one.seconds:,.0f} s, "
-        f"from {one.source}; of {one.subscriptions:,} subscriptions {one.with_few:,} got fewer than {FEW}, "
+        f"rests on    {counted(one.publications, 'publication')} of {counted(one.publishers, 'publisher')} "
+        f"in {one.seconds:,.0f} s, "
+        f"from {one.source}; of {counted(one.subscriptions, 'subscription')} {one.with_few:,} got fewer than {FEW}, "
         f"{one.with_none:,} nothing"
     ]
     unsure = doubts(evidence)
@@ -107,8 +150,8 @@ def _goals(plan: Plan) -> Table:
             Text(goal.name),
             Text(_ALLOWED[goal.name], style="dim"),
             _value(goal, goal.most),
-            _judged(goal, goal.now, goal.was_met),
-            _judged(goal, goal.then, goal.is_met),
+            _judged(goal, goal.now, goal.was_met, _unlimited(plan.before)),
+            _judged(goal, goal.then, goal.is_met, _unlimited(plan.after)),
         )
     return table
 
@@ -116,10 +159,13 @@ def _goals(plan: Plan) -> Table:
 _GOAL_WORDS = ("goal", "is met if")
 
 
-def _judged(goal: Goal, value: float | None, met: bool | None) -> Text:
+def _judged(goal: Goal, value: float | None, met: bool | None, unlimited: bool) -> Text:
     if value is None or met is None:
         return Text("–")
-    said = f"{_value(goal, value)} {'met' if met else 'missed'}"
+    said = _value(goal, value)
+    if unlimited and said == "0%":
+        return Text(NO_LIMIT)
+    said += " met" if met else " missed"
     return Text(said, style="green" if met else "yellow")
 
 
@@ -157,21 +203,26 @@ def _brokers(plan: Plan) -> Table:
         table.caption = f"the most loaded; {more:,} more are in the document"
     for broker in names[:ROWS_MAX]:
         was, will = plan.before.get(broker, _NONE), plan.after.get(broker, _NONE)
-        cells = zip(_cells(was), _cells(will), strict=True)
+        unlimited = _no_limit(was) or _no_limit(will)
+        cells = zip(_cells(was, unlimited), _cells(will, unlimited), strict=True)
         table.add_row(
             Text(broker),
             Text(plan.addresses.get(broker, ""), style="cyan"),
             Text(plan.overlay[broker] or "–" if broker in plan.overlay else "freed"),
-            *(f"{now} → {then}" if plan.before else then for now, then in cells),
+            *(_change(now, then) if plan.before else then for now, then in cells),
         )
     return table
 
 
-def _cells(load: BrokerLoad) -> list[str]:
+def _change(now: str, then: str) -> str:
+    return NO_LIMIT if now == NO_LIMIT else f"{now} → {then}"
+
+
+def _cells(load: BrokerLoad, unlimited: bool) -> list[str]:
     return [
         _short(load.messages_per_s),
         _size(load.output_bytes_per_s),
-        f"{load.output_ratio:.0%}",
+        NO_LIMIT if unlimited else f"{load.output_ratio:.0%}",
         f"{load.input_ratio:.0%}",
         f"{load.subscriptions:,}",
     ]

@@ -5,6 +5,7 @@ tables.py      a trace's tables as DataFrames, checked; what was decided about b
 source.py      spark.read.format("runnel-trace").load(DIR)
 streams.py     what each advertisement published and delivered in a day, and the words of bits of that day
 profiles.py    days brought together: windows, publishers, bit vectors of subscriptions
+doubles.py     rows that are there twice, which count once
 clients.py     who is where: subscriptions, advertisements, links, from what was made and withdrawn
 brokers.py     what brokers were measured to be able to do
 gifs.py        groups of identical profiles

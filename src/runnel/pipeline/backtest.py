@@ -1,15 +1,13 @@
 """What would these filters have received, and what would it have cost? Proposed subscriptions against a trace.
 
-    words        per advertisement and 64 publications: how many rows, how many publications, from when to when
-    once         publications, each once
+    publishers   a number for each publisher, whatever its advertisement
     matched      per task and subscription: what it would have got; the compiled engine, in Arrow batches
     outcome      per subscription: publications, bytes, how many a second, from how many publishers, first and last
 
 An engine is built once in each Python of Spark's, and kept for the next task. It counts slices of its index rather
 than matches (matching/tally.py): what thousands want costs little more than what one wants.
 
-A publication is there twice if (advertisement, counter) is. Whether any is, words tell at the price of two columns;
-only words in which there are any are brought together.
+A publication that is there twice counts once (doubles.py).
 """
 
 from __future__ import annotations
@@ -28,9 +26,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from runnel.matching import Engine, make_engine
 from runnel.matching.tally import PackedEvents
 from runnel.pipeline.clients import owned, standing
+from runnel.pipeline.doubles import once, words
 from runnel.pipeline.proposals import Proposals, parse_proposals
-from runnel.pipeline.streams import shifted
-from runnel.pipeline.tables import open_tables
 from runnel.trace.reader import attributes_of
 
 if TYPE_CHECKING:
@@ -52,36 +49,6 @@ UNREADABLE = -1
 _NO_ATTRIBUTES = b"\x80"
 Ints = npt.NDArray[np.int64]
 _built: dict[bytes, Engine] = {}
-
-
-# -- publications, each once ----------------------------------------------------------------------------
-
-
-def words(publications: DataFrame) -> DataFrame:
-    """(advertisement, word, rows, publications, first_ns, last_ns): 64 publications each."""
-    bit = shifted(F.lit(1).cast("long"), F.col("counter").bitwiseAND(63).cast("int"))
-    found = publications.groupBy("advertisement", F.shiftright("counter", 6).alias("word")).agg(
-        F.count("*").alias("rows"),
-        F.bit_count(F.bit_or(bit)).alias("publications"),
-        F.min("time_ns").alias("first_ns"),
-        F.max("time_ns").alias("last_ns"),
-    )
-    return found.select("advertisement", "word", "rows", "publications", "first_ns", "last_ns")
-
-
-def once(publications: DataFrame, words: DataFrame) -> DataFrame:
-    """The publications without those that are there again; of several rows the first counts."""
-    columns = ("advertisement", "counter", "time_ns", "size_bytes", "attributes")
-    rows = publications.select(*columns, F.shiftright("counter", 6).alias("word"))
-    doubled = F.broadcast(words.where("rows > publications").select("advertisement", "word"))
-    on = ["advertisement", "word"]
-    first = F.min(F.struct("time_ns", "size_bytes", "attributes")).alias("first")
-    again = rows.join(doubled, on, "left_semi").groupBy("advertisement", "counter").agg(first)
-    return (
-        rows.join(doubled, on, "left_anti")
-        .select(*columns)
-        .union(again.select("advertisement", "counter", "first.*"))
-    )
 
 
 def publishers(advertisements: DataFrame, clients: DataFrame) -> DataFrame:
@@ -262,7 +229,7 @@ def named(outcome: DataFrame, proposals: DataFrame, seconds: float) -> DataFrame
 def backtest(job: Job, proposals: Proposals) -> dict[str, int]:
     """Match a trace against proposals; how many of what there are."""
     job.tell("looking at the files")
-    tables = open_tables(job.traces, skip_unreadable=job.skip_unreadable)
+    tables = job.open()
     job.reading = tables.reading
     tables.require("publications", "trace for longer, with publications = true")
     spark, count = job.spark, job.reading.count
@@ -275,10 +242,10 @@ def backtest(job: Job, proposals: Proposals) -> dict[str, int]:
     told = {name: tables.frame(spark, name) for name in ("subscriptions", "advertisements")}
     clients = told["subscriptions"].select("client").union(told["advertisements"].select("client"))
     known = publishers(told["advertisements"], clients)
-    all_words = words(published).persist()
+    all_words = words(published, "advertisement").persist()
     strangers = all_words.join(known, "advertisement", "left_anti")
     rows, publications, first_ns, last_ns = all_words.select(
-        F.sum("rows"), F.sum("publications"), F.min("first_ns"), F.max("last_ns")
+        F.sum("rows"), F.sum("different"), F.min("first_ns"), F.max("last_ns")
     ).collect()[0]
     count("publications are there twice, and count once", rows - publications)
     count(
@@ -286,7 +253,8 @@ def backtest(job: Job, proposals: Proposals) -> dict[str, int]:
         strangers.select("advertisement").distinct().count(),
     )
     if rows > publications:
-        published = once(published, all_words)
+        columns = ("advertisement", "counter", "time_ns", "size_bytes", "attributes")
+        published = once(published.select(*columns), all_words, "advertisement")
 
     job.tell(f"matching {publications:,} publications")
     found = outcome(matched(published, known, selections)).persist()

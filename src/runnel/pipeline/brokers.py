@@ -8,6 +8,7 @@
 
     told           what a broker says of itself when it starts: where it listens, and what it is configured to be
                    planned with, if it is
+    stopped        whether that it has stopped is its last word, and others went on
 
 Null is not measured, or not told.
 """
@@ -32,21 +33,28 @@ _TENS = 10
 def measured(brokers: DataFrame, intervals: DataFrame) -> DataFrame:
     """What every broker that is in either table was measured to be able to do, and what it says of itself."""
     names = brokers.select("broker").union(intervals.select("broker")).distinct()
+    end = intervals.select(F.max("time_ns").alias("end_ns"))
+    stopped = F.coalesce(F.col("stopped_ns") < F.col("end_ns"), F.lit(False))
     return (
         names.join(_outputs(intervals), "broker", "left")
         .join(_delays(intervals), "broker", "left")
         .join(_told(brokers), "broker", "left")
+        .crossJoin(F.broadcast(end))
         .select(
             *("broker", "output_bytes_per_s", "base_ns", "each_ns"),
             *("address", "told_output_bytes_per_s", "told_base_ns", "told_each_ns"),
+            stopped.alias("stopped"),
         )
     )
 
 
 def _told(brokers: DataFrame) -> DataFrame:
     """What brokers said when they started last: where they listen, and what they may be planned to do."""
-    started = brokers.where(F.col("event") == "started")
-    newest = F.max(F.struct("time_ns", "detail")).getField("detail").alias("detail")
+    is_start = F.col("event") == "started"
+    newest = F.max(F.when(is_start, F.struct("time_ns", "detail"))).getField("detail")
+    # Of one time, "stopped" is after "started".
+    last = F.max(F.struct("time_ns", "event"))
+    stopped = F.when(last.getField("event") == "stopped", last.getField("time_ns"))
 
     def said(key: str) -> Column:
         return F.get_json_object("detail", f"$.{key}")
@@ -56,10 +64,10 @@ def _told(brokers: DataFrame) -> DataFrame:
         return F.nullif(said(key).cast("long"), F.lit(0))
 
     return (
-        started.groupBy("broker")
-        .agg(newest)
+        brokers.groupBy("broker")
+        .agg(newest.alias("detail"), stopped.alias("stopped_ns"))
         .select(
-            "broker",
+            *("broker", "stopped_ns"),
             F.nullif(said("address"), F.lit("")).alias("address"),
             amount("output_bytes_per_second").cast("double").alias("told_output_bytes_per_s"),
             amount("match_ns_base").alias("told_base_ns"),

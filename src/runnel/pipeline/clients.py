@@ -1,7 +1,9 @@
 """Who is where at the end of a trace: subscriptions, advertisements and links, from what was made and withdrawn.
 
 A client that moves subscribes at its new broker before the old one forgets it, or after. So what counts is the last
-word of each broker: somebody is present while any broker's last word is "made", and at home where that was said last.
+word of each broker: somebody is present while any broker's last word is "made", and at home where that was said last. A
+broker that has started anew has forgotten what it knew: what it said before does not count. Of a link, the last word of
+either end counts.
 
 A publisher goes by CLIENT/PUBLISHER. Its advertisement may be held by a connection of its own, at another broker
 than its client (CLIENT/PUBLISHER or CLIENT/PUBLISHER#2); then it is that client's, if there is one of the name.
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 
 def standing(rows: DataFrame, id: str, *more: str) -> DataFrame:
@@ -32,6 +34,17 @@ def standing(rows: DataFrame, id: str, *more: str) -> DataFrame:
         "since_ns",
         *(F.col(f"best.word.{name}").alias(name) for name in more),
     )
+
+
+def remembered(rows: DataFrame, brokers: DataFrame) -> DataFrame:
+    """The same rows; what a broker said before it started last is withdrawn, or lost."""
+    started = brokers.where(F.col("event") == "started").groupBy("broker")
+    since = started.agg(F.max("time_ns").alias("started_ns"))
+    void = F.when(F.col("event") == "made", "withdrawn").when(F.col("event") != "withdrawn", "lost")
+    is_old = F.col("time_ns") < F.col("started_ns")
+    event = F.when(is_old, F.coalesce(void, "event")).otherwise(F.col("event"))
+    joined = rows.join(F.broadcast(since), "broker", "left").withColumn("event", event)
+    return joined.select(*rows.columns)
 
 
 def owned(advertisements: DataFrame, clients: DataFrame) -> DataFrame:
@@ -59,14 +72,11 @@ def owned(advertisements: DataFrame, clients: DataFrame) -> DataFrame:
 
 def links(rows: DataFrame) -> DataFrame:
     """(one, other): brokers that are joined at the end, each pair once."""
-    between = rows.where(F.col("kind") == "broker")
-    word = F.max(F.struct("time_ns", _rank(F.col("event")))).alias("word")
-    last = between.groupBy("broker", "peer").agg(word)
-    pairs = last.where(F.col("word.up")).select(
-        F.least("broker", "peer").alias("one"), F.greatest("broker", "peer").alias("other")
+    between = rows.where(F.col("kind") == "broker").select(
+        F.least("broker", "peer").alias("one"),
+        F.greatest("broker", "peer").alias("other"),
+        "time_ns",
+        (F.col("event") != "lost").alias("up"),
     )
-    return pairs.distinct()
-
-
-def _rank(event: Column) -> Column:
-    return (event != "lost").alias("up")
+    word = F.max(F.struct("time_ns", "up")).alias("word")
+    return between.groupBy("one", "other").agg(word).where("word.up").select("one", "other")

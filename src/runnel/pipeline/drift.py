@@ -1,5 +1,6 @@
 """When a plan no longer fits, and when another is worth proposing: decisions alone, without Spark, files or clocks.
 
+    is_behind   whether what has come is too little to judge by
     fit_of      the plan's network under today's traffic: who is overloaded, how far rates are from what was planned
     saving_of   what another plan saves, compared with that
     decide      whether to propose it now, and what to remember until the next batch
@@ -15,7 +16,7 @@ Hysteresis, so that nothing is proposed for a passing change, and nothing twice:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -25,6 +26,12 @@ from runnel.allocation.load import MICRO
 from runnel.allocation.network import Network
 from runnel.allocation.plan import Plan
 from runnel.errors import InputError
+
+LAG = 0.05
+"""While more of the recent time than this is still to be read, what has come is too little to judge by."""
+
+Times = tuple[int, int]
+"""Of the first and of the last row of a file, in nanoseconds."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -40,6 +47,23 @@ class Limits(msgspec.Struct, frozen=True):
             raise InputError("the drift is above 0%, and the saving between 0% and 100%")
         if self.hold < 1 or self.rest < 0:
             raise InputError("a reason holds for 1 batch or more, and 0 batches or more are a rest")
+
+
+def is_behind(came: Sequence[Times | None], there: Sequence[Times | None], recent_ns: int) -> bool:
+    """Whether much of a table is still to be read, by the files that just came and by all that are there.
+
+    No file came: there was no other to be read. One that does not say its times is old news.
+
+    >>> day = 100
+    >>> is_behind([(0, 89)], [(0, 89), (90, 100)], 2 * day), is_behind([(0, 96)], [(0, 96), (97, 100)], 2 * day)
+    (True, False)
+    """
+    known = [times for times in there if times]
+    if not came or not known:
+        return False
+    oldest, newest = min(first for first, _ in known), max(last for _, last in known)
+    read = max((times[1] for times in came if times), default=oldest)
+    return newest - read > LAG * min(newest - oldest, recent_ns)
 
 
 @dataclass(frozen=True, slots=True)

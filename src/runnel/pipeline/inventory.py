@@ -10,6 +10,7 @@ Rules:
 - What the file says wins over what a trace tells. "measured", which is the default, is what the trace tells: what the
   broker was configured to be planned with, or else what it was measured to be able to do.
 - A file without brokers means those that were traced.
+- Every broker is there once, at an address of its own, which is HOST:PORT.
 - Every mistake is an InputError that begins with the file and the key.
 """
 
@@ -35,6 +36,8 @@ from runnel.errors import InputError
 MEASURED, UNLIMITED = "measured", "unlimited"
 MOST_IN_A_GROUP = 100_000
 _GROUP = re.compile(r"(?P<prefix>.*?)(?P<first>\d+)\.\.(?P<again>.*?)(?P<last>\d+)")
+# HOST:PORT or [IPv6]:PORT; a subset of what net/addresses.py reads, which stands above this room.
+_ADDRESS = re.compile(r"(?:\[[\da-f:.]+\]|[\w.-]+):(?P<port>\d{1,5})", re.ASCII | re.IGNORECASE)
 
 Amount = Annotated[float, Meta(ge=0, le=1e15)] | str
 
@@ -109,6 +112,12 @@ class Inventory:
     def fleet(self, traced: Sequence[Traced]) -> Fleet:
         """The brokers, by name, with what is said here or was traced."""
         told = {one.name: one for one in traced}
+        for name in self.constraints.excluded:
+            if name not in self.brokers and name not in told:
+                raise InputError(
+                    f"{self.origin}: {name} is excluded, but there is no such broker: nobody traced it, "
+                    f"and there is no [brokers.{name}]: leave it out"
+                )
         names = sorted({*self.brokers, *self.constraints.excluded} if self.brokers else told)
         if not names:
             raise InputError(f"{self.origin}: there is no broker: write [brokers.B1]")
@@ -124,6 +133,8 @@ class Inventory:
             capacities.append(Capacity(name, limit, delay))
         known = {name: self._address(name, told) for name in names}
         addresses = {name: address for name, address in known.items() if address}
+        if self.brokers:
+            _verify_apart(addresses, f"{self.origin}: ")
         missing = [name for name in names if name not in addresses]
         if addresses and missing:
             raise InputError(
@@ -220,11 +231,10 @@ known here: address, output_bytes_per_s, matching_base_us, matching_each_us
     for key, said in file.brokers.items():
         _verify_amounts(f"brokers.{key}", said)
         for name, own in _members(key, said):
-            # Who is named by itself is none of the group, whatever comes first.
-            if name not in file.brokers or key == name:
-                if name in brokers:
-                    raise InputError(f"brokers.{key}: {name} is in another group, too")
-                brokers[name] = own
+            if name in brokers:
+                raise InputError(f"brokers.{key}: {name} is there twice: name it once")
+            brokers[name] = own
+    _verify_apart({name: said.address for name, said in brokers.items() if said.address})
     asked = file.constraints
     pinned, excluded = dict(asked.pinned), tuple(asked.excluded)
     for client, broker in pinned.items():
@@ -260,7 +270,7 @@ def _members(key: str, said: Said) -> Iterator[tuple[str, Said]]:
     """
     group = _GROUP.fullmatch(key)
     if group is None:
-        yield key, said
+        yield key, msgspec.structs.replace(said, address=_verified(key, said.address))
         return
     first, last = int(group["first"]), int(group["last"])
     if group["again"] != group["prefix"] or not 0 <= last - first < MOST_IN_A_GROUP:
@@ -274,7 +284,41 @@ def _members(key: str, said: Said) -> Iterator[tuple[str, Said]]:
     for number in range(first, last + 1):
         name = f"{group['prefix']}{number:0{width}}"
         own = address and address.replace("{name}", name).replace("{number}", str(number))
-        yield name, msgspec.structs.replace(said, address=own)
+        yield name, msgspec.structs.replace(said, address=_verified(name, own))
+
+
+def _verified(name: str, address: str | None) -> str | None:
+    """An address as plans have it: HOST:PORT.
+
+    >>> _verified("B1", "runnel://[::1]:7001"), _verified("B1", None)
+    ('[::1]:7001', None)
+    >>> _verified("B1", "nonsense1")
+    Traceback (most recent call last):
+    runnel.errors.InputError: brokers.B1.address: must be HOST:PORT, as in "127.0.0.1:7001", got 'nonsense1'
+    """
+    if address is None:
+        return None
+    short = address.removeprefix("runnel://")
+    found = _ADDRESS.fullmatch(short)
+    if found is None:
+        raise InputError(
+            f'brokers.{name}.address: must be HOST:PORT, as in "127.0.0.1:7001", got {address!r}'
+        )
+    if not 1 <= int(found["port"]) <= 65_535:
+        raise InputError(f"brokers.{name}.address: a port is 1–65535, got {address!r}")
+    return short
+
+
+def _verify_apart(addresses: Mapping[str, str], origin: str = "") -> None:
+    """No two brokers listen at one address."""
+    there: dict[str, str] = {}
+    for name, address in addresses.items():
+        other = there.setdefault(address.lower(), name)
+        if other != name:
+            raise InputError(
+                f"{origin}brokers.{name}.address: {address} is where {other} listens: "
+                "each needs one of its own"
+            )
 
 
 # -- writing ------------------------------------------------------------------------------------------

@@ -5,6 +5,9 @@
     stations     what GRAPE is told of every broker besides: its neighbours, how long messages take (delays.py)
     placements   placement.grape.choose for each publisher, in Arrow batches; all brokers of the overlay are candidates
 
+GRAPE settles brokers that are equal in the metric that goes first by the other one, also at 100%. Its choice stays
+in the table; but at 100%, where the first metric is all that counts, it is no move unless that one gains (`moves`).
+
 The trace session of the paper is the window of the profile. With a plan, clients and publishers are where it puts
 them; those that it does not know are where they were traced. Who is at a broker that is not in the overlay cannot be
 placed, or does not count, which is told.
@@ -27,7 +30,6 @@ from runnel.allocation.plan import Plan
 from runnel.errors import InputError
 from runnel.pipeline.delays import Taken, crossings, link_times, newest, spent, taken
 from runnel.pipeline.profiles import RECENT_DAYS
-from runnel.pipeline.tables import open_tables
 from runnel.placement.grape import CLIENT, Metric, Report, choose
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ SAMPLE = 256
 SCHEMA = (
     "publisher string, home string, broker string, publications bigint, "
     "load_now bigint, load_after bigint, messages_now double, messages_after double, "
-    "delay_now_s double, delay_after_s double, gain_percent double, candidates bigint"
+    "delay_now_s double, delay_after_s double, gain_percent double, gain_in string, moves boolean, candidates bigint"
 )
 _PRIORITY = re.compile(r"(?P<metric>\w+) +(?P<percent>\d+(\.\d*)?) *%?")
 Neighbours = Mapping[str, list[str]]
@@ -188,6 +190,9 @@ def placement(
     choice = choose(reports, home, priority.metric, priority.percent)
     named = {one.broker: one for one in choice.candidates}
     now, then = named[home], named[choice.broker]
+    gain_in = None
+    if choice.broker != home:  # as in Choice.gain_percent: that for which it would not stay
+        gain_in = _OTHER[priority.metric] if now.kept else priority.metric
     per_s = publisher["rate"] / max(1, publisher["span"])
     return {
         "publisher": publisher["name"],
@@ -201,11 +206,17 @@ def placement(
         "delay_now_s": now.delay_s,
         "delay_after_s": then.delay_s,
         "gain_percent": choice.gain_percent(home, priority.metric),
+        "gain_in": gain_in,
+        "moves": gain_in is not None and (gain_in == priority.metric or priority.percent < 100),
         "candidates": len(choice.candidates),
     }
 
 
-_KINDS = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
+_OTHER: dict[Metric, Metric] = {"load": "delay", "delay": "load"}
+_KINDS = {
+    **{"string": pa.string(), "bigint": pa.int64()},
+    **{"double": pa.float64(), "boolean": pa.bool_()},
+}
 _ARROW = pa.schema([(name, _KINDS[kind]) for name, kind in map(str.split, SCHEMA.split(", "))])
 
 
@@ -234,7 +245,7 @@ def make_stations(
 
 def stations_of(job: Job, neighbours: Neighbours) -> dict[str, Report]:
     """The brokers of an overlay, measured over the last days of the trace."""
-    tables = job.tables or open_tables(job.traces, skip_unreadable=job.skip_unreadable)
+    tables = job.tables or job.open()
     days = range(tables.days[-1] - RECENT_DAYS + 1, tables.days[-1] + 1)
     recent = {
         name: tables.frame(job.spark, name, days)
@@ -288,11 +299,8 @@ def place(job: Job, priority: Priority, plan: Plan | None = None) -> dict[str, i
     job.tell(f"placing publishers, {priority.text}, among {len(stations):,} brokers")
     needed = wanted(job.frame("vectors"), listening, job.length)
     job.write(placements(speaking, needed, stations, priority), "placements")
-    moving = F.col("home") != F.col("broker")
-    count, moves = job.frame("placements").select(F.count("*"), F.count_if(moving)).first() or (
-        0,
-        0,
-    )
+    counts = job.frame("placements").select(F.count("*"), F.count_if("moves")).first()
+    count, moves = counts or (0, 0)
     return {"publishers": int(count), "would move": int(moves), "brokers": len(stations)}
 
 
@@ -300,16 +308,16 @@ def top_moves(placements: DataFrame, count: int) -> DataFrame:
     """The moves that save the most messages, or else the most time."""
     saved = F.col("messages_now") - F.col("messages_after")
     faster = F.col("delay_now_s") - F.col("delay_after_s")
-    moves = placements.where(F.col("home") != F.col("broker"))
+    moves = placements.where("moves")
     return moves.orderBy(saved.desc(), faster.desc(), "publisher").limit(count).select("*")
 
 
 def totals(placements: DataFrame) -> DataFrame:
     """(messages_now, messages_after): what all brokers together take in per second, before the moves and after them."""
     # Whole millionths, so that the sum does not depend on its order.
+    then = F.when(F.col("moves"), F.col("messages_after")).otherwise(F.col("messages_now"))
     now, after = (
-        F.sum(F.round(F.col(name) * MICRO).cast("long"))
-        for name in ("messages_now", "messages_after")
+        F.sum(F.round(rate * MICRO).cast("long")) for rate in (F.col("messages_now"), then)
     )
     return placements.select(
         (F.coalesce(now, F.lit(0)) / MICRO).alias("messages_now"),

@@ -27,7 +27,8 @@ from runnel.pipeline.inventory import Fleet, Inventory, Traced
 from runnel.pipeline.jobs import NETWORK_TABLES, Job
 from runnel.pipeline.network import to_network
 from runnel.pipeline.scale import known, plan_parts
-from runnel.pipeline.tables import Tables, open_tables
+from runnel.pipeline.tables import Tables
+from runnel.trace.window import utc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,6 +40,9 @@ ONE_PROCESS = 2_000
 HEADER_BYTES = 40
 """What a frame takes besides the selection in it, roughly."""
 
+NAMED_MAX = 5
+"""An error names so many brokers."""
+
 Row = dict[str, Any]
 
 
@@ -49,6 +53,7 @@ def plan_network(job: Job, inventory: Inventory, options: PlanOptions | None = N
     all profiles then, is quicker for few; and only it can limit the moves.
     """
     options = options or inventory.options
+    _require_clients(job)
     fleet = fleet_of(job, inventory)
     may_part = options.algorithm in AT_SCALE and inventory.constraints.max_moves is None
     in_parts = may_part and job.frame("subscriptions").count() > ONE_PROCESS
@@ -71,7 +76,7 @@ def plan_network(job: Job, inventory: Inventory, options: PlanOptions | None = N
 
 def measure(job: Job) -> list[Traced]:
     """What a trace tells of brokers, without making profiles."""
-    tables = open_tables(job.traces, skip_unreadable=job.skip_unreadable)
+    tables = job.open()
     job.reading = tables.reading
     job.tell("measuring brokers")
     frames = (tables.frame(job.spark, name) for name in ("brokers", "intervals"))
@@ -101,15 +106,19 @@ def _delay(row: Row) -> tuple[int | None, int | None]:
 
 def fleet_of(job: Job, inventory: Inventory) -> Fleet:
     """The brokers to plan with. One that serves, but that the inventory does not know, is a mistake."""
-    known = traced(job.frame("brokers"))
+    brokers = job.frame("brokers")
+    # One that has stopped is there if the inventory says so.
+    listed = [*inventory.brokers, *inventory.constraints.excluded]
+    left = F.col("stopped") & ~F.col("broker").isin(listed)
+    job.reading.count(
+        "brokers had stopped by the end, and are planned without", brokers.where(left).count()
+    )
+    known = traced(brokers.where(~left))
     strangers = inventory.strangers(known)
     if strangers:
         busy = _busy(job, strangers)
         if busy:
-            raise InputError(
-                f"{inventory.origin}: {', '.join(busy[:5])} served when the trace ended, but is not in it: "
-                f'write [brokers.{busy[0]}], or excluded = ["{busy[0]}"] if it is to be given up'
-            )
+            raise InputError(_unlisted(inventory.origin, busy))
         job.reading.count(
             f"brokers were traced that are not in {inventory.origin}: planned without",
             len(strangers),
@@ -120,6 +129,30 @@ def fleet_of(job: Job, inventory: Inventory) -> Fleet:
         fleet.unknown,
     )
     return fleet
+
+
+def _unlisted(origin: str, names: list[str]) -> str:
+    """What is wrong with a file that does not have these brokers, which serve.
+
+    >>> print(_unlisted("brokers.toml", ["B4"]))
+    brokers.toml: B4 served when the trace ended, but is not in it: write [brokers.B4]; or excluded = ["B4"], \
+if it is to be given up
+    >>> print(_unlisted("brokers.toml", [f"B{n}" for n in range(1, 8)]))
+    brokers.toml: B1, B2, B3, B4, B5 and 2 more served when the trace ended, but are not in it: \
+write [brokers.B1] and so on for each; or excluded = ["B1", …] for those that are to be given up
+    """
+    more = len(names) - NAMED_MAX
+    listed = ", ".join(names[:NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
+    if len(names) == 1:
+        is_not = "is not in it"
+        write, given_up = f"[brokers.{names[0]}]", f'["{names[0]}"], if it is to be given up'
+    else:
+        is_not, write = "are not in it", f"[brokers.{names[0]}] and so on for each"
+        given_up = f'["{names[0]}", …] for those that are to be given up'
+    return (
+        f"{origin}: {listed} served when the trace ended, but {is_not}: "
+        f"write {write}; or excluded = {given_up}"
+    )
 
 
 def _busy(job: Job, names: list[str]) -> list[str]:
@@ -133,6 +166,21 @@ def _busy(job: Job, names: list[str]) -> list[str]:
 
 
 # -- clients ------------------------------------------------------------------------------------------
+
+
+def _require_clients(job: Job) -> None:
+    """An InputError if everybody had left by the end, as when a network is shut down while it is traced."""
+    subscriptions = job.frame("subscriptions")
+    every, present = subscriptions.select(F.count("*"), F.count_if("present")).first() or (0, 0)
+    if present or not every:
+        return
+    assert job.streams is not None, "profiles come first"
+    (last,) = job.streams.select(F.max("last_ns")).first() or (None,)
+    when = f", such as {utc(last)}, when the last publication was" if last else ""
+    raise InputError(
+        f"{job.traces}: all {every:,} subscriptions were withdrawn by the end of the trace, so there is nobody "
+        f"to plan for: plan as of an earlier time with --to TIME{when}"
+    )
 
 
 def _in_full(job: Job, fleet: Fleet) -> Network:
@@ -165,13 +213,15 @@ def _notes(publishers: list[Row], fleet: Fleet) -> list[str]:
     notes = []
     unknown = sum(1 for row in publishers if not row["client"])
     if unknown:
+        one = unknown == 1
         notes.append(
-            f"whose {unknown:,} publishers are is unknown, since they advertised before the trace began: "
-            "their clients go to the top of the tree"
+            f"{unknown:,} {'publisher' if one else 'publishers'} advertised before the trace began, so nobody knows "
+            + ("whose it is: its client goes" if one else "whose they are: their clients go")
+            + " to the top of the tree"
         )
     if not fleet.addresses:
         notes.append("nobody says where brokers listen: this plan cannot be applied")
-    if fleet.unknown == len(fleet.capacities):
+    if all(one.output is None for one in fleet.capacities):
         notes.append(
             "no broker has a limit for its output, so one may get everything: "
             "set output_bytes_per_s in [profiles] of brokers, or in the file that --brokers names"
@@ -193,7 +243,7 @@ def _evidence(job: Job, publishers: list[Row]) -> Evidence:
     )
     wanted = {row["publisher"] for row in vectors.select("publisher").distinct().collect()}
     windows = [(row["span"], row["bandwidth"]) for row in publishers if row["number"] in wanted]
-    tables = job.tables or open_tables(job.traces, skip_unreadable=job.skip_unreadable)
+    tables = job.tables or job.open()
     found = evidence_of("traces", _seconds(job), windows, ())
     subscriptions, few, none = counts or (0, 0, 0)
     sizes = _frame_bytes(job, tables)

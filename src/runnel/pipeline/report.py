@@ -25,8 +25,9 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from runnel.errors import InputError
 from runnel.pipeline.clients import links
+from runnel.pipeline.doubles import counted, once, words
 from runnel.pipeline.network import joined
-from runnel.pipeline.tables import Tables, open_tables
+from runnel.pipeline.tables import Tables
 from runnel.trace.window import SECOND, Window
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def loads(intervals: DataFrame) -> DataFrame:
         _mean("input_ratio", "window_ns"),
         _mean("output_ratio", "window_ns"),
         _mean("matching_delay_s", "publications_in"),
-        _mean("memory_bytes", "window_ns", "decimal(38,0)"),
+        _mean("memory_bytes", "window_ns", whole=True),
         last,
     )
     seconds = F.col("window_ns") / float(SECOND)
@@ -88,10 +89,14 @@ def loads(intervals: DataFrame) -> DataFrame:
     )
 
 
-def _mean(name: str, weight: str, kind: str = "decimal(38,15)") -> Column:
+def _mean(name: str, weight: str, *, whole: bool = False) -> Column:
     """A weighted mean; null if a value is missing, 0 where there is no weight: what nobody did took no time."""
-    exact = F.sum((F.col(name) * F.col(weight)).cast(kind)).cast("double")
-    total = F.sum(weight)
+    values, weights = F.col(name), F.col(weight)
+    if whole:  # a gigabyte for ten seconds has no room in 64 bits
+        product = values.cast("decimal(19,0)") * weights.cast("decimal(19,0)")
+    else:
+        product = (values * weights).cast("decimal(38,15)")
+    exact, total = F.sum(product).cast("double"), F.sum(weight)
     value = F.when(total > 0, exact / total).otherwise(0.0)
     return F.when(F.count(name) == F.count("*"), value).alias(name)
 
@@ -274,7 +279,8 @@ def measure(
         end_ns = all_of_it.end_ns if end_ns is None else end_ns
     window = Window(start_ns, end_ns)
     job.tell(f"measuring {name}: {window.seconds:,.1f} s of {job.traces}")
-    intervals = within(tables.around(job.spark, "intervals", window), window).cache()
+    told = within(tables.around(job.spark, "intervals", window), window)
+    intervals = _once(job, "intervals", told, "broker", counter="time_ns").cache()
     try:
         if intervals.isEmpty():
             raise InputError(
@@ -288,14 +294,29 @@ def measure(
         intervals.unpersist()
 
 
+def _once(job: Job, table: str, rows: DataFrame, *keys: str, counter: str = "counter") -> DataFrame:
+    """The rows of a table, each once."""
+    named = words(rows, *keys, counter=counter)
+    _, again = _counted(job, table, named)
+    return once(rows, named, *keys, counter=counter) if again else rows
+
+
+def _counted(job: Job, table: str, words: DataFrame) -> tuple[int, int]:
+    """How many rows of a table there are, and how many are there again; the user is told of these."""
+    found = counted(words)
+    job.reading.count(f"{table} are there twice, and count once", found[1])
+    return found
+
+
 def _opened(job: Job) -> Tables:
     """The trace, which is looked at once for all windows of it."""
-    if job.tables is None:
-        job.tell("looking at the files")
-        job.tables = open_tables(job.traces, skip_unreadable=job.skip_unreadable)
-        for decision, times in job.tables.reading.decisions.items():
-            job.reading.count(decision, times)
-    return job.tables
+    if job.tables is not None:
+        return job.tables
+    job.tell("looking at the files")
+    tables = job.open()
+    for decision, times in tables.reading.decisions.items():
+        job.reading.count(decision, times)
+    return tables
 
 
 def _measured(
@@ -305,10 +326,12 @@ def _measured(
     rows = sorted(brokers.where("allocated").collect(), key=lambda row: str(row["broker"]))
     used = {row["broker"]: row.asDict() for row in rows}
     delivered = during(tables.around(job.spark, "deliveries", window), window)
-    went = journeys(delivered).persist()
+    each = _once(job, "deliveries", delivered, "subscription", "advertisement")
+    went = journeys(each).persist()
     messages = {row["message"]: row["count"] for row in overhead(intervals).collect()}
     hops = {row["hops"]: row["deliveries"] for row in hop_counts(went).collect()}
-    published = during(tables.around(job.spark, "publications", window), window).count()
+    sent = during(tables.around(job.spark, "publications", window), window)
+    published, _ = _counted(job, "publications", words(sent, "advertisement"))
     summary: dict[str, float | None] = {
         "seconds": window.seconds,
         "brokers": brokers.count(),
@@ -350,9 +373,9 @@ def _of_deliveries(
     count = sum(hops.values())
     if not count:
         return dict.fromkeys(_DELIVERED)
-    (total,) = journeys.select(F.sum("delay_ns")).first() or (0,)
+    (total,) = journeys.select(F.sum(F.col("delay_ns").cast("decimal(20,0)"))).first() or (0,)
     return {
-        "delay_mean_s": total / count / SECOND,
+        "delay_mean_s": int(total) / count / SECOND,
         "delay_median_s": delays_ns[50.0] / SECOND,
         "delay_99_s": delays_ns[99.0] / SECOND,
         "delay_maximum_s": delays_ns[100.0] / SECOND,

@@ -6,12 +6,15 @@ over: what it published and delivered is made as streams.py makes it of a day, a
     watch/checkpoint/      Spark's: which files are in which batch
     watch/streams/N        what is kept after batch N: per day and advertisement
     watch/partials/N       … and per subscription and advertisement, the last publications as words
-    watch/watch.json       which N that is, and what is remembered of drift: written last, and then the batch is done
-    proposals/1.json …     plans
+    watch/watch.json       which N that is, what is remembered of drift, and the plan that N proposes: then it is done
+    proposals/1.json …     plans, as watch.json had them
 
 Everything counts exactly once, however often the process is killed: Spark gives a batch that was not finished again,
-with the same files under the same number. If watch.json has the number, it was done; if not, all that it left behind
-is written again under the same names, a proposal too. Tables other than those two are small, and read whole.
+with the same files under the same number. If watch.json has not got the number, nothing was decided, and all that it
+left behind is written again under the same names. If it has, everything was: at most the proposal is still to be
+written, as it was decided then, whatever the trace has become. No proposal is ever replaced.
+
+Tables other than those two are small, and read whole.
 
 What is kept does not grow with time: bits of the last publications only, and days before the recent ones as one. A
 publication that is there twice counts once within a batch; a delivery, always. Files that appear a week after newer
@@ -22,7 +25,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,14 +39,14 @@ from runnel.allocation.bits import WORD, words_for
 from runnel.allocation.network import Network
 from runnel.allocation.plan import Plan, to_json
 from runnel.errors import InputError
-from runnel.pipeline.drift import Limits, Memory, decide, fit_of, saving_of
+from runnel.pipeline.drift import Limits, Memory, decide, fit_of, is_behind, saving_of
 from runnel.pipeline.inventory import Inventory
 from runnel.pipeline.jobs import NETWORK_TABLES, Job
 from runnel.pipeline.network import to_network
 from runnel.pipeline.planning import plan_network, traced
 from runnel.pipeline.profiles import RECENT_DAYS
 from runnel.pipeline.streams import PARTIALS, STREAMS, partials, streams
-from runnel.pipeline.tables import Reading, Tables, open_tables
+from runnel.pipeline.tables import DAY_NS, Reading, Tables, plain
 from runnel.trace.folder import write_whole
 
 if TYPE_CHECKING:
@@ -54,9 +57,6 @@ if TYPE_CHECKING:
 FILES = 1_000
 """So many files of a table are read in one batch, at most."""
 
-LAG = 0.05
-"""While more of the time than this is still to be read, what has come is too little to judge by."""
-
 _SUMS = ("publications", "bytes", "doubles", "deliveries", "early")
 _LEAST = ("first_ns", "first", "delivered_first")
 _MOST = ("publisher", "last_ns", "last", "delivered_last")
@@ -65,13 +65,14 @@ TABLES = ("publications", "deliveries")
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What watch.json says: the last batch that is done, whose it is, and what is remembered."""
+    """What watch.json says: the last batch that is done, whose it is, what is remembered, and what it proposes."""
 
     length: int
     query: str = ""
     batch: int = -1
-    proposals: int = 0
+    proposals: int = 0  # the number of the last one
     memory: Memory = Memory()
+    proposal: Plan | None = None
 
 
 # -- transforms -------------------------------------------------------------------------------------------
@@ -177,6 +178,7 @@ class Watch:
             raise InputError(f"{self.home}: what is kept is of another checkpoint: {self._anew}")
         if number <= kept.batch:
             self.job.tell(f"batch {number}: was done before")
+            self._propose(kept)
             return
         if number != kept.batch + 1:
             raise InputError(
@@ -184,19 +186,20 @@ class Watch:
             )
         names = {_place(row["path"]) for row in files.collect()}
         tables = self._tables()
-        new = Tables(
-            tables.folder,
-            {
+        new = replace(
+            tables,
+            parts={
                 table: [part for part in tables.parts[table] if _place(str(part.path)) in names]
                 for table in TABLES
             },
-            tables.seen,
-            tables.reading,
         )
         self.job.tell(f"batch {number}: {len(names):,} new files")
         self._take_in(new, number, kept.batch, tables)
-        memory, proposals = self._judge(number, kept)
-        self._keep(Kept(self.job.length, query, number, proposals, memory))
+        memory, proposal = self._judge(number, kept.memory, _is_behind(tables, names))
+        proposals = self._next(kept) if proposal else kept.proposals
+        done = Kept(self.job.length, query, number, proposals, memory, proposal)
+        self._keep(done)
+        self._propose(done)
 
     def _query(self) -> str:
         """Spark's name of the stream, which stays the same as long as its checkpoint is there."""
@@ -206,7 +209,7 @@ class Watch:
     def _tables(self) -> Tables:
         """The trace as it is now."""
         job = self.job
-        tables = open_tables(job.traces, skip_unreadable=job.skip_unreadable, before=job.tables)
+        tables = job.open()
         for line in tables.reading.lines:
             if line not in job.reading.lines:
                 job.tell(line)
@@ -238,19 +241,20 @@ class Watch:
     def _with_kept(
         self, name: str, schema: StructType, before: int, new: list[DataFrame]
     ) -> DataFrame:
-        kept = [self._read(name, schema, before)] if before >= 0 else []
-        return reduce(DataFrame.unionByName, [*kept, *new])
+        nothing = self.job.spark.createDataFrame([], schema)
+        kept = self._read(name, schema, before) if before >= 0 else nothing
+        return reduce(DataFrame.unionByName, new, kept)
 
     def _read(self, name: str, schema: StructType, number: int) -> DataFrame:
-        return self.job.spark.read.schema(schema).parquet(str(self.home / name / str(number)))
+        return self.job.spark.read.schema(schema).parquet(plain(self.home / name / str(number)))
 
-    def _judge(self, number: int, kept: Kept) -> tuple[Memory, int]:
-        """Hold the plan against the profiles; what to remember, and how many proposals there are now."""
+    def _judge(self, number: int, memory: Memory, is_behind: bool) -> tuple[Memory, Plan | None]:
+        """Hold the plan against the profiles; what to remember, and what to propose."""
         job, plan = self.job, self.plan()
-        memory = kept.memory.for_plan(plan)
-        if self._is_behind():
+        memory = memory.for_plan(plan)
+        if is_behind:
             job.tell(f"batch {number}: more is to be read before anything is judged")
-            return memory, kept.proposals
+            return memory, None
         fit = fit_of(plan, self._network())
         job.tell(
             f"batch {number}: {fit.messages_per_s:,.1f} messages/s, planned {fit.planned_per_s:,.1f}; "
@@ -264,13 +268,7 @@ class Watch:
                 f"batch {number}: drifted; another plan has {saved.brokers} brokers and "
                 f"{saved.messages_per_s:,.1f} messages/s, saves {saved.percent:.0f}%"
             )
-        if not due or other is None:
-            return memory, kept.proposals
-        path = job.out / "proposals" / f"{kept.proposals + 1}.json"
-        path.parent.mkdir(exist_ok=True)
-        write_whole(path.with_suffix(".tmp"), path, to_json(other), sync=True)
-        job.tell(f"batch {number}: proposes {path}")
-        return memory, kept.proposals + 1
+        return memory, other if due else None
 
     def _another(self, number: int) -> Plan | None:
         """Another plan for what is there now; there may be none, such as when not everything fits."""
@@ -287,16 +285,22 @@ class Watch:
         # What is decided here is told by the plan, if there is one.
         return to_network(tables, self.job.length, Reading(), fleet.capacities)
 
-    def _is_behind(self) -> bool:
-        """Whether much of the trace is still to be read: rates would come out too low."""
-        job = self.job
-        assert job.tables is not None and job.streams is not None
-        ends = job.tables.frame(job.spark, "intervals").select(F.max("time_ns"))
-        read = job.streams.select(F.min("first_ns"), F.max("last_ns"))
-        end, first, last = ends.crossJoin(read).first() or (None, None, None)
-        if end is None or first is None or last is None:
-            return False
-        return bool(end - last > LAG * (end - first))
+    def _next(self, kept: Kept) -> int:
+        """The number of the next proposal; others may be there from before everything began anew."""
+        names = (path.stem for path in self._proposals.glob("*.json"))
+        return 1 + max(kept.proposals, *(int(name) for name in names if name.isdecimal()), 0)
+
+    def _propose(self, kept: Kept) -> None:
+        """Write the proposal of the batch that is done, unless that was done too."""
+        path = self._proposals / f"{kept.proposals}.json"
+        if kept.proposal is not None and not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path.with_suffix(".tmp"), path, to_json(kept.proposal), sync=True)
+            self.job.tell(f"batch {kept.batch}: proposes {path}")
+
+    @property
+    def _proposals(self) -> Path:
+        return self.job.out / "proposals"
 
     def _keep(self, kept: Kept) -> None:
         """The batch is done; what the one before it left is of no use any more."""
@@ -317,11 +321,23 @@ def arrivals(job: Job, most: int) -> DataFrame:
         job.spark.readStream.format("binaryFile")
         .schema(_FILE)
         .option("maxFilesPerTrigger", most)
-        .load(str(job.traces / table))
+        .option("recursiveFileLookup", True)  # hours are directories, and no column
+        .load(plain(job.traces / table))
         .select("path")
         for table in TABLES
     ]
     return reduce(DataFrame.union, found)
+
+
+def _is_behind(tables: Tables, names: set[str]) -> bool:
+    """Whether much of either table is still to be read after a batch of these files: rates would come out too low."""
+    times = {_place(str(path)): seen.times for path, seen in tables.seen.items()}
+    for table in TABLES:
+        came = [times.get(name) for name in names if name.startswith(f"{table}/")]
+        there = [tables.seen[part.path].times for part in tables.parts[table]]
+        if is_behind(came, there, RECENT_DAYS * DAY_NS):
+            return True
+    return False
 
 
 def _place(path: str) -> str:
@@ -338,7 +354,7 @@ def start(
 ) -> StreamingQuery:
     """Begin to watch: until all that is there was read, or until it is stopped."""
     job = watch.job
-    tables = open_tables(job.traces, skip_unreadable=job.skip_unreadable)
+    tables = job.open()
     for table in TABLES:
         tables.require(table, f"trace for longer, with {table} = true")
     watch.kept  # noqa: B018 - what cannot be used is told now

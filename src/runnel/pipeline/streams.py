@@ -1,9 +1,10 @@
 """A day of a trace, made small: what each advertisement published and delivered, and the bits of that day.
 
-    streams    per advertisement: how much it published, the first and last counters, where and when
-    partials   per subscription and advertisement: the deliveries among the last publications of that day, as words
+    streams       per advertisement: how much it published, the first and last counters, where and when
+    partials      per subscription and advertisement: the deliveries among the last publications of that day, as words
+    subscribers   all that got anything, also before those
 
-Both are facts that never change once a day is over, and that can be brought together with those of other days
+These are facts that never change once a day is over, and that can be brought together with those of other days
 (profiles.py). So a day is read once, however often profiles are made.
 
 Theory: a window of L publications that ends with a later publication begins later. So of what a day delivered, only the
@@ -147,6 +148,11 @@ def partials(day: int, deliveries: DataFrame, of_day: DataFrame, length: int) ->
         .withColumn("words", F.array(*(F.coalesce(F.col(name), none) for name in names))),
         PARTIALS,
     )
+
+
+def subscribers(deliveries: DataFrame) -> DataFrame:
+    """(subscription): all that got anything in a day."""
+    return deliveries.select("subscription").distinct()
 
 
 def shifted(word: Column, by: Column) -> Column:

@@ -14,6 +14,7 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -78,6 +80,7 @@ class Tables:
     parts: dict[str, list[Part]]
     seen: dict[Path, Seen]  # what was found at the end of every file
     reading: Reading
+    until_ns: int | None = None  # rows from then on are left out
 
     @property
     def days(self) -> list[int]:
@@ -103,11 +106,19 @@ class Tables:
     ) -> DataFrame:
         """A table, or some days of it."""
         parts = self.parts[table] if days is None else self.of_days(table, days)
-        return _frame(spark, table, parts)
+        return self._frame(spark, table, parts)
 
     def around(self, spark: SparkSession, table: str, window: Window) -> DataFrame:
         """The rows of a window, and others that are in the same files: what matters is that few files are read."""
-        return _frame(spark, table, self.of_window(table, window))
+        return self._frame(spark, table, self.of_window(table, window))
+
+    def _frame(self, spark: SparkSession, table: str, parts: Sequence[Part]) -> DataFrame:
+        schema = spark_schema(table)
+        if not parts:
+            return spark.createDataFrame([], schema)
+        # Named one by one: nothing else in these directories is taken for rows.
+        found = spark.read.schema(schema).parquet(*(plain(part.path) for part in parts))
+        return found if self.until_ns is None else found.where(F.col("time_ns") < self.until_ns)
 
     def require(self, table: str, why: str) -> None:
         """An InputError if there is no row of a table."""
@@ -115,12 +126,13 @@ class Tables:
             raise InputError(f"{self.folder.path}: there are no {table} in it: {why}")
 
 
-def _frame(spark: SparkSession, table: str, parts: Sequence[Part]) -> DataFrame:
-    schema = spark_schema(table)
-    if not parts:
-        return spark.createDataFrame([], schema)
-    # Named one by one: nothing else in these directories is taken for rows.
-    return spark.read.schema(schema).parquet(*(str(part.path) for part in parts))
+def plain(path: Path) -> str:
+    """A path that Spark takes as it is: to it, some characters stand for others.
+
+    >>> plain(Path("q[1]/part"))
+    'q\\\\[1\\\\]/part'
+    """
+    return re.sub(r"([\\[\]{}*?])", r"\\\1", str(path))
 
 
 def open_tables(
@@ -129,10 +141,11 @@ def open_tables(
     skip_unreadable: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     before: Tables | None = None,
+    until_ns: int | None = None,
 ) -> Tables:
     """Open a trace and look at all its files, but for those that were looked at `before`: files stay as they are.
 
-    `on_progress` is told how many of how many were looked at.
+    `on_progress` is told how many of how many were looked at. Rows from a time on may be left out.
     """
     folder = open_trace(path).folder
     reading = Reading()
@@ -148,12 +161,19 @@ def open_tables(
                 reading.count(
                     "files cannot be read, and were skipped: what they held is missing", 1
                 )
-            elif one.rows:
+            elif one.rows and not _begins_after(one, until_ns):
                 found[part.table].append(part)
             reading.count("files are older than a column, which is null for their rows", one.older)
             if on_progress:
                 on_progress(number, len(parts))
-    return Tables(folder, found, seen, reading)
+    reading.count(
+        "files are not named as brokers name them, and were not read", len(folder.strange())
+    )
+    return Tables(folder, found, seen, reading, until_ns)
+
+
+def _begins_after(one: Seen, until_ns: int | None) -> bool:
+    return until_ns is not None and one.times is not None and one.times[0] >= until_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,5 +240,8 @@ def _ask_writers(folder: Folder, reading: Reading) -> None:
 
 
 def paths_of(parts: Sequence[Part]) -> list[str]:
-    """What tells whether a day is still as it was: its files, with their sizes."""
-    return sorted(f"{part.table}/{part.path.name}:{part.path.stat().st_size}" for part in parts)
+    """What tells whether files are still as they were: their names, sizes and times."""
+    return sorted(
+        f"{part.table}/{part.hour}/{part.path.name}:{about.st_size}:{about.st_mtime_ns}"
+        for part, about in ((part, part.path.stat()) for part in parts)
+    )

@@ -114,6 +114,14 @@ class Folder:
                     if found := _PART.fullmatch(path.name):
                         yield Part(path, name, hour, unquote(found["writer"]), int(found["number"]))
 
+    def strange(self) -> list[Path]:
+        """Parquet files among those of tables that are not named as writers name theirs."""
+        found = (path for name in TABLES for path in (self.path / name).rglob("*.parquet"))
+        names = {part.path for part in self.parts()}
+        return sorted(
+            path for path in found if path not in names and not _UNFINISHED.fullmatch(path.name)
+        )
+
     def statements(self) -> list[Statement]:
         """What the writers say, by name."""
         paths = sorted((self.path / "writers").glob("*.json"))

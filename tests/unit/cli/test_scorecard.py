@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from runnel.allocation.evidence import Evidence, doubts, evidence_of
 from runnel.allocation.goals import Goal, goals_of, resent_of
 from runnel.allocation.plan import BrokerLoad, Plan, from_json, to_json
 from runnel.allocation.planner import make_plan
-from runnel.cli.plantext import ROWS_MAX, remarks, scorecard, sureness
+from runnel.cli.plantext import ROWS_MAX, kept, moves, remarks, scorecard, summary, sureness
 from runnel.cli.tables import show
 
 
@@ -85,7 +86,10 @@ def test_an_old_plan_has_a_scorecard_too(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def loads(ratio: float) -> dict[str, float]:
-    one = load(ratio)
+    return fields_of(load(ratio))
+
+
+def fields_of(one: BrokerLoad) -> dict[str, float]:
     return {name: getattr(one, name) for name in one.__struct_fields__}
 
 
@@ -114,3 +118,46 @@ def test_a_scorecard_has_freed_brokers_and_the_first_of_many(
     show(*scorecard(few))
     told = capsys.readouterr().out
     assert "Z" in told and "freed" in told and "10% → 0%" in told
+
+
+def test_without_limits_nothing_is_said_to_be_at_0_percent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    free = BrokerLoad(10.0, 1_000.0, 1, 0.001, 0.0)
+    plan = Plan(
+        algorithm="FBF", overlay={"A": None}, subscriptions={}, publishers={},
+        before={"A": free, "Z": free}, after={"A": free}, freed=["Z"],
+    )  # fmt: skip
+    show(*scorecard(plan))
+    told = capsys.readouterr().out
+    [capacity] = [line for line in told.splitlines() if line.strip().startswith("capacity")]
+    assert capacity.count("no limit") == 2 and "met" not in capacity.replace("is met if", "")
+    assert "output without a limit, matching at 0%" in told
+    rows = [line for line in told.splitlines() if line.strip().startswith(("A ", "Z "))]
+    assert [row.count("no limit") for row in rows] == [1, 1], "for the one that is freed as well"
+
+
+def test_a_limit_that_one_broker_has_is_told() -> None:
+    free, busy = BrokerLoad(10.0, 1_000.0, 1, 0.0, 0.0), load(0.5)
+    plan = plan_of(
+        overlay={"A": None, "B": "A"}, after={"A": fields_of(free), "B": fields_of(busy)}
+    )
+    assert "output at 50%" in summary(plan)[2]
+
+
+def test_one_is_one_and_moves_are_of_clients_and_of_publishers() -> None:
+    plan = plan_of(
+        subscriptions={"s": "A", "t": "A"}, publishers={"s/p": "A"}, moved=["s", "s/p"],
+        after={"A": loads(0.5)},
+    )  # fmt: skip
+    assert moves(plan) == "1 of 2 clients, 1 of 1 publisher"
+    assert summary(plan)[-1].startswith("sends again 1 subscription and 1 advertisement,")
+
+
+def test_after_a_plan_comes_what_can_be_done_with_it() -> None:
+    file = Path("plan.json")
+    assert kept(plan_of(addresses={"A": "h:1"}), file)[1:] == [
+        "to see it again: runnel plan show plan.json",
+        "to carry it out: runnel apply plan.json",
+    ]
+    assert len(kept(plan_of(), file)) == 2, "nobody knows where its brokers are"
