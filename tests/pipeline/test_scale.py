@@ -185,21 +185,28 @@ def test_small_networks_of_all_kinds(
 
 
 def test_parts_are_dominant_publishers_and_one_of_those_with_many(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Blocks of the broad ones are in the order of their dominant publishers."""
+    monkeypatch.setattr(shards, "BLOCK", 3)
     network = small(8)
     keep_profiles(network, tmp_path)
     there = known(Job(spark, tmp_path, tmp_path), network.brokers)
     rows = shards.groups(there.wanted, there.clients, there.places).collect()
     found = {member["id"]: row["part"] for row in rows for member in row["members"]}
     weights = network.traffic().weights
-    expected = {}
+    expected, broad = {}, []
     for client, profile in enumerate(network.profiles):
         worth = {p: bits.bit_count() * weights[p] for p, bits in profile.items()}
         if profile:
-            many = len(profile) > shards.BROAD
-            expected[client] = -1 if many else max(worth, key=lambda p: (worth[p], -p))
+            many, dominant = len(profile) > shards.BROAD, max(worth, key=lambda p: (worth[p], -p))
+            expected[client] = -1 if many else dominant
+            broad += [(dominant, -sum(map(int.bit_count, profile.values())), client)] * many
     assert found == expected and set(expected.values()) >= {-1, 9}
+    blocks = {row["gif"]: row["block"] for row in rows if row["part"] == -1}
+    in_order = [client for _, _, client in sorted(broad) if client in blocks]
+    assert [blocks[client] for client in in_order] == [n // 3 for n in range(len(blocks))]
+    assert len(blocks) > 3 and len({dominant for dominant, _, _ in broad}) > 1
 
 
 def test_who_is_at_a_broker_that_is_not_planned_with_has_no_home(

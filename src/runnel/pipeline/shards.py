@@ -8,7 +8,8 @@
 
 A part is a dominant publisher: the one of which a group gets the most messages. Groups of more than `BROAD` publishers
 are a part of their own. A part with more than `BLOCK` groups is cut, by the number of bits: those that got equally much
-of one publisher are the likeliest to have got the same. Clients that got nothing are in none; they are pieces too.
+of one publisher are the likeliest to have got the same. The broad ones are cut by their dominant publishers first: who
+has one in common may have others. Clients that got nothing are in none; they are pieces too.
 """
 
 from __future__ import annotations
@@ -144,7 +145,9 @@ def groups(wanted: DataFrame, clients: DataFrame, places: DataFrame) -> DataFram
     )
     is_broad = F.size("profile") > BROAD
     part = F.when(is_broad, F.lit(-1)).otherwise(F.col("dominant")).cast("long")
-    by_size = Window.partitionBy("part").orderBy(F.desc("ones"), "gif")
+    by_size = Window.partitionBy("part").orderBy(
+        F.when(is_broad, F.col("dominant")), F.desc("ones"), "gif"
+    )
     block = F.floor((F.row_number().over(by_size) - 1) / BLOCK)
     return found.withColumn("part", part).select(
         "part", block.alias("block"), "gif", "profile", "members"
