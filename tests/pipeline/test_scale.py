@@ -188,7 +188,7 @@ def test_parts_are_dominant_publishers_and_one_of_those_with_many(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocks of the broad ones are in the order of their dominant publishers."""
-    monkeypatch.setattr(shards, "BLOCK", 3)
+    monkeypatch.setattr(shards, "BROAD_BLOCK", 3)
     network = small(8)
     keep_profiles(network, tmp_path)
     there = known(Job(spark, tmp_path, tmp_path), network.brokers)

@@ -9,7 +9,8 @@
 A part is a dominant publisher: the one of which a group gets the most messages. Groups of more than `BROAD` publishers
 are a part of their own. A part with more than `BLOCK` groups is cut, by the number of bits: those that got equally much
 of one publisher are the likeliest to have got the same. The broad ones are cut by their dominant publishers first: who
-has one in common may have others. Clients that got nothing are in none; they are pieces too.
+has one in common may have others; and into smaller blocks (`BROAD_BLOCK`). Clients that got nothing are in none; they
+are pieces too.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 BROAD = 8
 BLOCK = 2_000
+BROAD_BLOCK = 250
+"""Fewer: of profiles with many publishers all are close to each other, and to compare two takes longer."""
+
 QUIET = 1_000
 """Clients that got nothing, to a piece."""
 
@@ -148,7 +152,8 @@ def groups(wanted: DataFrame, clients: DataFrame, places: DataFrame) -> DataFram
     by_size = Window.partitionBy("part").orderBy(
         F.when(is_broad, F.col("dominant")), F.desc("ones"), "gif"
     )
-    block = F.floor((F.row_number().over(by_size) - 1) / BLOCK)
+    most = F.when(is_broad, BROAD_BLOCK).otherwise(BLOCK)
+    block = F.floor((F.row_number().over(by_size) - 1) / most)
     return found.withColumn("part", part).select(
         "part", block.alias("block"), "gif", "profile", "members"
     )
