@@ -375,7 +375,8 @@ def main() -> None:
     growth = [row for row in rows if row.get("figure") == "growth"]
     print_table("pipeline", SHOWN, with_verdicts([row for row in rows if row not in growth]))
     if growth:
-        print_table("growth of plans: time ∝ subscriptions to this power", ("exponent",), growth)
+        power = "time grows with subscriptions to the power of"
+        print_table("growth", (power,), [{power: row["exponent"]} for row in growth])
     finish("pipeline", rows, about)
 
 
