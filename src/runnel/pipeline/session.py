@@ -107,8 +107,6 @@ def _settings(master: str, memory: str, ui: bool, progress: bool) -> dict[str, s
     if master.startswith("local"):
         # Two hundred partitions, which a cluster may need, are mostly overhead on one machine.
         found["spark.sql.shuffle.partitions"] = str(4 * (os.cpu_count() or 1))
-        # Of a few large tasks the last one runs alone while the other cores wait.
-        found["spark.sql.files.maxPartitionBytes"] = "64m"
     else:
         found["spark.executor.memory"] = memory
     return found
