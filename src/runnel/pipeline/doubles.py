@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import MapType
 
-from runnel.pipeline.streams import shifted
+from runnel.pipeline.streams import bit_of, word_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,16 +24,12 @@ if TYPE_CHECKING:
 FEW = 1_000_000
 """Words, at most, that every machine is sent a list of."""
 
-_SIX = 6  # the bits of a place within a word
-_PLACE = (1 << _SIX) - 1
-
 
 def words(rows: DataFrame, *keys: str, counter: str = "counter") -> DataFrame:
     """(keys…, word, rows, different, first_ns, last_ns): 64 counters each."""
-    bit = shifted(F.lit(1).cast("long"), F.col(counter).bitwiseAND(_PLACE).cast("int"))
-    found = rows.groupBy(*keys, F.shiftright(counter, _SIX).alias("word")).agg(
+    found = rows.groupBy(*keys, word_of(F.col(counter)).alias("word")).agg(
         F.count("*").alias("rows"),
-        F.bit_count(F.bit_or(bit)).alias("different"),
+        F.bit_count(F.bit_or(bit_of(F.col(counter)))).alias("different"),
         F.min("time_ns").alias("first_ns"),
         F.max("time_ns").alias("last_ns"),
     )
@@ -52,7 +48,7 @@ def once(rows: DataFrame, words: DataFrame, *keys: str, counter: str = "counter"
     doubled = words.where("rows > different").select(*on)
     if doubled.count() <= FEW:
         doubled = F.broadcast(doubled)
-    placed = rows.withColumn("word", F.shiftright(counter, _SIX))
+    placed = rows.withColumn("word", word_of(F.col(counter)))
     more = [name for name in rows.columns if name not in (*keys, counter)]
     order = F.struct(*(_in_order(rows, name) for name in more))
     first = F.min_by(F.struct(*more), order).alias("first")

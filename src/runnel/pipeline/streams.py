@@ -119,10 +119,9 @@ def partials(day: int, deliveries: DataFrame, of_day: DataFrame, length: int) ->
     """The bits of a day, given its streams."""
     ends = of_day.select(
         "advertisement",
-        F.shiftright(F.greatest(F.col("last") - (length - 1), F.lit(0)), _SIX).alias("base"),
+        word_of(F.greatest(F.col("last") - (length - 1), F.lit(0))).alias("base"),
     )
-    word = F.shiftright("counter", _SIX)
-    place = F.col("counter").bitwiseAND(WORD - 1).cast("int")
+    word = word_of(F.col("counter"))
     marked = (
         deliveries.join(F.broadcast(ends), "advertisement")
         .where(word >= F.col("base"))
@@ -130,7 +129,7 @@ def partials(day: int, deliveries: DataFrame, of_day: DataFrame, length: int) ->
             "subscription",
             "advertisement",
             (word - F.col("base")).alias("word"),
-            shifted(F.lit(1).cast("long"), place).alias("bit"),
+            bit_of(F.col("counter")).alias("bit"),
         )
     )
     count = words_for(length) + 1
@@ -153,6 +152,16 @@ def partials(day: int, deliveries: DataFrame, of_day: DataFrame, length: int) ->
 def subscribers(deliveries: DataFrame) -> DataFrame:
     """(subscription): all that got anything in a day."""
     return deliveries.select("subscription").distinct()
+
+
+def word_of(counter: Column) -> Column:
+    """The word of 64 that a counter is in."""
+    return F.shiftright(counter, _SIX)
+
+
+def bit_of(counter: Column) -> Column:
+    """A word with the bit of a counter."""
+    return shifted(F.lit(1).cast("long"), counter.bitwiseAND(WORD - 1).cast("int"))
 
 
 def shifted(word: Column, by: Column) -> Column:
