@@ -9,7 +9,15 @@ STAMP  := $(VENV)/.installed
 SOURCES := pyproject.toml setup.py $(wildcard native/* src/runnel/matching/*.pyx src/runnel/matching/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-mutations check diagrams clean
+.PHONY: help setup demo test test-fast test-external test-mutations test-long fuzz check diagrams dist clean
+
+# Two processes; how tests are spread over them is in tests/conftest.py.
+PYTEST := $(BIN)/pytest -n 2
+# A long campaign: so many seeds, from this one on.
+SEEDS ?= 5000
+FIRST ?= 10001
+# A long fuzz: so many frames in memory, and as many over sockets.
+FRAMES ?= 1000000
 
 help:           ## this list
 	@grep -hE "^[a-z%-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/^([a-z%-]+):[^#]*## */  make \1\t/" | expand -t 22
@@ -28,21 +36,38 @@ setup: $(STAMP) ## build .venv in this checkout and say which engine is in use
 demo: setup     ## seven real brokers under load: a link cut, a subscriber moved, fewer brokers planned by Spark and applied
 	@$(BIN)/runnel demo
 
-test: setup     ## all tests
-	$(BIN)/pytest -n 2 --dist worksteal --ignore tests/simulation/test_mutations.py tests
+test-fast: setup ## units, properties with fewer examples, documents
+	$(PYTEST) -m "not slow" --hypothesis-profile=fast tests/unit tests/property tests/docs
+
+test: setup     ## all tests but for the three below
+	$(PYTEST) -m "not external" --ignore tests/simulation/test_mutations.py tests
+
+test-external: setup ## the same checks on real data: make test-external RUNNEL_DATA=FOLDER
+	$(PYTEST) -m external tests/papers
+
+fuzz: setup     ## typed messages from strangers, in memory and over sockets: make fuzz FRAMES=1000000
+	RUNNEL_FUZZ_FRAMES=$(FRAMES) $(PYTEST) tests/property/test_fuzz_peers.py tests/process/test_fuzz_sockets.py
 
 test-mutations: setup ## plant bugs by hand and see that the simulator catches each
-	$(BIN)/pytest -n 2 --dist worksteal tests/simulation/test_mutations.py
+	$(PYTEST) tests/simulation/test_mutations.py
+
+test-long: setup ## fresh seeds for the simulator: make test-long SEEDS=5000 FIRST=10001
+	$(BIN)/runnel simulate --seeds $(SEEDS) --first $(FIRST) --jobs 2
 
 check: setup    ## ruff, mypy --strict, import-linter, documentation examples
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=src:tests $(BIN)/mypy --explicit-package-bases tests
 	$(BIN)/lint-imports
 	$(BIN)/pytest --quiet --doctest-modules src tests/docs
 
-diagrams: setup ## renew the diagrams in docs/ that are drawn from the code
-	@$(BIN)/python tests/docs/test_diagrams.py
+diagrams: setup ## renew the diagrams, tables and lists of calls in docs/ that are made from the code
+	@PYTHONPATH=tests $(BIN)/python -m docs.generated
+
+dist: setup     ## build a wheel and an sdist in dist/
+	@$(BIN)/python -m build
+	@ls -l dist
 
 bench-%: setup  ## run bench/NAME.py (make bench-matching); the last line is JSON
 	@$(BIN)/python bench/$*.py $(ARGS)

@@ -1,18 +1,20 @@
-"""What real brokers deliver: `make bench-broker`. Real processes, real sockets, the client everybody uses.
+"""What real brokers deliver: `make bench-broker`. Real processes, real sockets, the public client.
 
 A publisher and a subscriber, each a process of its own, with one broker or a chain of three between them; at most
-`window` publications are on their way (the subscriber hands tokens back to the publisher through a pipe, past the
-brokers). Beside them a third process holds the other installed subscriptions, which want none of it.
+`window` publications are under way (the subscriber returns tokens to the publisher through a pipe, not through
+brokers). A third process holds the other installed subscriptions, which do not match.
 
-window 2,000      delivered_per_s, and how long a publication is on its way when the window is full
+window 2,000      delivered_per_s, and how long a publication takes when the window is full
 window 1          ping-pong: the latency of one publication, from `publish_nowait` to the subscriber's loop
+access            the same without and with an access file, by turns: rate_ratio and p50_ratio are with against without
 fan-out           one publisher, a hundred subscribers with a connection each, in one process
+tls               the same without and with TLS, by turns: rate_ratio and p50_ratio are with it against without
 
 broker_cpu_us_per_message is the CPU that one broker takes per publication that it takes in. Rates and CPU are medians
 over slices of about a second, with their spread; latencies are nearest-rank percentiles over all of them.
 
     make bench-broker                             everything (two minutes)
-    make bench-broker ARGS='--quick'              small and short, held to nothing
+    make bench-broker ARGS='--quick'              small and short, without targets
 """
 
 from __future__ import annotations
@@ -22,22 +24,38 @@ import json
 import os
 import statistics
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from broker_processes import Broker, Role, chain, start_role
-from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
+from broker_processes import CLIENT, Role, SpawnedBroker, chain, start_role
+from common import Row, Target, finish, judge, machine, print_table, with_verdicts
 from runnel.matching import engine_note
 from runnel.net.loops import LOOP_NAME
+from runnel.operate.certificate_folder import CertificateFolder
+from runnel.operate.certificates import make_authority, make_certificates
 
 COLUMNS = (
-    *("case", "traced", "brokers", "subscriptions", "event", "window", "delivered_per_s", "spread"),
-    *("p50_us", "p99_us", "broker_cpu_us_per_message", "lost_share", "asked", ""),
+    *(
+        "case",
+        "traced",
+        "access",
+        "tls",
+        "brokers",
+        "subscriptions",
+        "event",
+        "window",
+        "delivered_per_s",
+        "spread",
+    ),
+    *("p50_us", "p99_us", "broker_cpu_us_per_message", "lost_share"),
+    *("rate_ratio", "p50_ratio", "asked", ""),
 )
 
 
-class Case(NamedTuple):
+class BrokerCase(NamedTuple):
     """One measurement."""
 
     case: str
@@ -49,16 +67,21 @@ class Case(NamedTuple):
     slice_count: int = 100_000  # deliveries
     slices: int = 6  # of which the first warms up
     sample: int = 0  # of what the brokers trace: one publication of so many, or nothing
+    access: bool = False  # whether everybody has to log in, and rules hold
+    tls: bool = False
 
 
 CASES = (
-    *(Case("throughput", subscriptions=n) for n in (1, 1_000, 10_000)),
-    Case("throughput", subscriptions=10_000, event="quote"),
-    Case("throughput", brokers=3),
-    Case("throughput", brokers=3, subscriptions=10_000),
-    *(Case("ping-pong", subscriptions=n, window=1, slice_count=4_000) for n in (1, 1_000, 10_000)),
-    Case("ping-pong", brokers=3, window=1, slice_count=4_000),
-    Case("fan-out", subscriptions=100, subscribers=100),
+    *(BrokerCase("throughput", subscriptions=n) for n in (1, 1_000, 10_000)),
+    BrokerCase("throughput", subscriptions=10_000, event="quote"),
+    BrokerCase("throughput", brokers=3),
+    BrokerCase("throughput", brokers=3, subscriptions=10_000),
+    *(
+        BrokerCase("ping-pong", subscriptions=n, window=1, slice_count=4_000)
+        for n in (1, 1_000, 10_000)
+    ),
+    BrokerCase("ping-pong", brokers=3, window=1, slice_count=4_000),
+    BrokerCase("fan-out", subscriptions=100, subscribers=100),
 )
 
 
@@ -81,11 +104,14 @@ def targets_of(row: Row) -> list[Target]:
     return []
 
 
-def run_case(case: Case) -> Row:
+def run_case(case: BrokerCase) -> Row:
     """Start everything, count slices, stop everything; it says which case it is, for whoever waits."""
     print(f"{case} ...", file=sys.stderr, flush=True)
     with ExitStack() as stack:
-        brokers = stack.enter_context(chain(case.brokers, case.sample))
+        folder = _certificates(case.brokers, stack) if case.tls else None
+        brokers = stack.enter_context(
+            chain(case.brokers, case.sample, folder, has_rules=case.access)
+        )
         taken, handed_back = os.pipe()
         crowd = stack.enter_context(
             start_role("crowd", brokers[-1], count=case.subscriptions - case.subscribers)
@@ -93,7 +119,8 @@ def run_case(case: Case) -> Row:
         crowd.wait_for("ready")
         subscriber = stack.enter_context(
             start_role(
-                *("subscriber", brokers[-1]),
+                "subscriber",
+                brokers[-1],
                 pass_fds=(handed_back,),
                 tokens=handed_back,
                 **_parameters(case),
@@ -102,7 +129,7 @@ def run_case(case: Case) -> Row:
         subscriber.wait_for("ready")
         publisher = stack.enter_context(
             start_role(
-                *("publisher", brokers[0]), pass_fds=(taken,), tokens=taken, **_parameters(case)
+                "publisher", brokers[0], pass_fds=(taken,), tokens=taken, **_parameters(case)
             )
         )
         os.close(taken)
@@ -112,7 +139,15 @@ def run_case(case: Case) -> Row:
     return _row(case, slices)
 
 
-def _parameters(case: Case) -> dict[str, Any]:
+def _certificates(brokers: int, stack: ExitStack) -> CertificateFolder:
+    """For so many brokers, and for clients."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    make_authority(folder)
+    make_certificates(folder, [f"B{number + 1}" for number in range(brokers)], [CLIENT])
+    return CertificateFolder(folder)
+
+
+def _parameters(case: BrokerCase) -> dict[str, Any]:
     return {
         "event": case.event,
         "window": case.window,
@@ -129,7 +164,7 @@ class Slice(NamedTuple):
     broker_cpu_s: float
 
 
-def _slices(case: Case, brokers: list[Broker], subscriber: Role) -> Iterator[Slice]:
+def _slices(case: BrokerCase, brokers: list[SpawnedBroker], subscriber: Role) -> Iterator[Slice]:
     before = None
     for _ in range(case.slices + 1):
         told = json.loads(subscriber.line())
@@ -139,7 +174,7 @@ def _slices(case: Case, brokers: list[Broker], subscriber: Role) -> Iterator[Sli
         before = told["at"], cpu
 
 
-def _row(case: Case, slices: list[Slice]) -> Row:
+def _row(case: BrokerCase, slices: list[Slice]) -> Row:
     rates = [case.slice_count / s.seconds for s in slices[1:]]
     taken_in = case.slice_count / case.subscribers
     cpu = [s.broker_cpu_s * 1e6 / taken_in for s in slices[1:]]
@@ -175,7 +210,7 @@ def traced_rows(quick: bool) -> list[Row]:
     found: dict[int, list[Row]] = {sample: [] for sample in TRACED}
     for _ in range(1 if quick else ROUNDS):
         for sample in TRACED:
-            case = Case("traced", sample=sample, slices=4)
+            case = BrokerCase("traced", sample=sample, slices=4)
             if quick:
                 case = case._replace(slice_count=2_000, slices=3)
             found[sample].append(run_case(case))
@@ -194,6 +229,43 @@ def traced_rows(quick: bool) -> list[Row]:
         }
         for sample, rows in found.items()
     ]
+
+
+SWITCHES = {
+    "access": (
+        BrokerCase("access", slices=4),
+        BrokerCase("access", window=1, slice_count=4_000, slices=4),
+    ),
+    "tls": (
+        BrokerCase("tls", slices=4),
+        BrokerCase("tls", brokers=3, slices=4),
+        BrokerCase("tls", window=1, slice_count=4_000, slices=4),
+    ),
+}
+"""What is measured without and with something: by the field of the case that is switched."""
+
+
+def switched_rows(switch: str, quick: bool) -> list[Row]:
+    """What something costs: without and with it, by turns; ratios of the medians."""
+    rows: list[Row] = []
+    for case in SWITCHES[switch]:
+        if quick:
+            case = case._replace(slice_count=max(400, case.slice_count // 50), slices=3)
+        found: dict[bool, list[Row]] = {False: [], True: []}
+        for _ in range(1 if quick else ROUNDS):
+            for is_on in found:
+                switched: dict[str, Any] = {switch: is_on}
+                found[is_on].append(run_case(case._replace(**switched)))
+        off, on = (_median_row(found[is_on], {switch: "on" if is_on else "off"}) for is_on in found)
+        on["rate_ratio"] = round(on["delivered_per_s"] / off["delivered_per_s"], 3)
+        on["p50_ratio"] = round(on["p50_us"] / off["p50_us"], 3)
+        rows += [off, on]
+    return rows
+
+
+def _median_row(rows: list[Row], told: Row) -> Row:
+    names = ("delivered_per_s", "p50_us", "p99_us", "broker_cpu_us_per_message")
+    return rows[0] | told | {n: statistics.median(row[n] for row in rows) for n in names}
 
 
 def extra_hop(rows: list[Row]) -> list[Row]:
@@ -217,9 +289,9 @@ def extra_hop(rows: list[Row]) -> list[Row]:
 def main() -> None:
     """Measure every case, print the table, then the JSON line."""
     parser = argparse.ArgumentParser(description="Measure real brokers.")
-    parser.add_argument("--quick", action="store_true", help="small and short, held to nothing")
+    parser.add_argument("--quick", action="store_true", help="small and short, without targets")
     parser.add_argument(
-        "--only", action="append", choices=sorted({c.case for c in CASES} | {"traced"})
+        "--only", action="append", choices=sorted({c.case for c in CASES} | {"traced", *SWITCHES})
     )
     arguments = parser.parse_args()
     about = machine() | {"engine": engine_note(), "loop": LOOP_NAME}
@@ -233,8 +305,11 @@ def main() -> None:
     rows += extra_hop(rows)
     if not arguments.only or "traced" in arguments.only:
         rows += traced_rows(arguments.quick)
+    for switch in SWITCHES:
+        if not arguments.only or switch in arguments.only:
+            rows += switched_rows(switch, arguments.quick)
     if not arguments.quick:
-        rows = [judged(row, targets_of(row)) for row in rows]
+        rows = [judge(row, targets_of(row)) for row in rows]
     print_table("broker", COLUMNS, with_verdicts(rows))
     finish("broker", rows, about)
 

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import perf_counter, time_ns
@@ -22,8 +22,16 @@ from runnel.client.aio import Client
 from runnel.client.publisher import Publisher
 from runnel.client.subscription import Subscription
 from runnel.net.loops import run
+from runnel.network.processes import write_toml
+from runnel.node.access.passwords import make_hash
+from runnel.operate.certificate_folder import CertificateFolder
 from runnel.workload.stocks import synthetic_quotes
 
+CLIENT = "client"
+"""Whom the certificate is for that all roles show, with TLS."""
+
+USER, PASSWORD = "bench", "a password of the bench"
+AS_USER = {"RUNNEL_USER": USER, "RUNNEL_PASSWORD": PASSWORD}
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 TOKENS_MAX = 8  # how many times the subscriber reports back within one window
 LATENCY_EVERY = 50  # of a full window; a ping-pong is measured every time
@@ -32,28 +40,42 @@ LATENCY_EVERY = 50  # of a full window; a ping-pong is measured every time
 # -- brokers -------------------------------------------------------------------------------------------
 
 
-class Broker:
+class SpawnedBroker:
     """A broker process."""
 
-    def __init__(self, name: str, neighbour: Broker | None, folder: Path, sample: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        neighbour: SpawnedBroker | None,
+        folder: Path,
+        sample: int = 0,
+        certificates: CertificateFolder | None = None,
+        rules: Path | None = None,
+        accept: Sequence[str] = (),
+    ) -> None:
         self.name = name
+        self.tls = None if certificates is None else certificates.tls(CLIENT)
+        self.environment = {} if self.tls is None else self.tls.as_environment()
+        self.environment |= {} if rules is None else AS_USER
         reads, writes = os.pipe()
         command = [sys.executable, "-m", "runnel", "broker", "--name", name]
         command += ["--listen", "127.0.0.1:0", "--ready-fd", str(writes), "--log-level", "warning"]
         if neighbour is not None:
-            command += [
-                "--neighbour",
-                f"{neighbour.name}={neighbour.url.removeprefix('runnel://')}",
-            ]
+            command += ["--neighbour", f"{neighbour.name}={neighbour.url}"]
+        tables: dict[str, Any] = {"accept": accept}
         if sample:
-            config = folder / f"{name}.toml"
-            trace = f'[trace]\ndir = "{folder / "trace"}"\nsample = {sample}\n'
-            config.write_text(trace)
-            command += ["--config", str(config)]
+            tables["trace"] = {"dir": str(folder / "trace"), "sample": sample}
+        if certificates is not None:
+            tables["tls"] = certificates.node_table(name)
+        if rules is not None:
+            tables["access"] = {"file": str(rules)}
+        config = folder / f"{name}.toml"
+        config.write_text(write_toml(tables))
+        command += ["--config", str(config)]
         self.process = subprocess.Popen(command, pass_fds=(writes,))
         os.close(writes)
         with os.fdopen(reads) as ready:
-            self.url = ready.readline().strip()
+            self.url: str = ready.readline().strip()
         if not self.url:
             raise SystemExit(f"the broker {name} did not start")
 
@@ -64,16 +86,40 @@ class Broker:
 
 
 @contextmanager
-def chain(length: int, sample: int = 0) -> Iterator[list[Broker]]:
+def chain(
+    length: int,
+    sample: int = 0,
+    certificates: CertificateFolder | None = None,
+    *,
+    has_rules: bool = False,
+) -> Iterator[list[SpawnedBroker]]:
     """So many brokers, each joined to the one before; with a trace of one publication in `sample`, if not 0."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        brokers: list[Broker] = []
+        brokers: list[SpawnedBroker] = []
+        rules = _write_rules(folder) if has_rules else None
         for number in range(length):
-            broker = Broker(f"B{number + 1}", brokers[-1] if brokers else None, folder, sample)
+            broker = SpawnedBroker(
+                f"B{number + 1}",
+                brokers[-1] if brokers else None,
+                folder,
+                sample,
+                certificates,
+                rules,
+                accept=[f"B{number + 2}"] if number + 1 < length else [],
+            )
             stack.callback(_end, broker.process)
             brokers.append(broker)
         yield brokers
+
+
+def _write_rules(folder: Path) -> Path:
+    """An access file with the user that all roles are: it may do what they do, and no more."""
+    path = folder / "access.toml"
+    rules = ["symbol = 'WANTED' AND price >= 0", "symbol = 'WANTED' AND volume >= 0"]
+    user = {"password": make_hash(PASSWORD), "subscribe": ["TRUE"], "publish": rules}
+    path.write_text(write_toml({"users": {USER: user}}))
+    return path
 
 
 def _end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
@@ -111,11 +157,14 @@ class Role:
 
 @contextmanager
 def start_role(
-    role: str, broker: Broker, *, pass_fds: tuple[int, ...] = (), **parameters: Any
+    role: str, broker: SpawnedBroker, *, pass_fds: tuple[int, ...] = (), **parameters: Any
 ) -> Iterator[Role]:
     """A client process at a broker."""
     command = [sys.executable, __file__, role, json.dumps(parameters | {"url": broker.url})]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=pass_fds)
+    environment = os.environ | broker.environment
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, pass_fds=pass_fds, env=environment
+    )
     try:
         yield Role(process)
     finally:
@@ -134,7 +183,7 @@ async def crowd(url: str, count: int) -> None:
     """Hold subscriptions that nothing matches."""
     async with runnel.connect(url) as client:
         held = [
-            await client.subscribe(f"symbol = 'S{n:05}' AND volume > {n}", ready=False)
+            await client.subscribe(f"symbol = 'S{n:05}' AND volume > {n}", wait="nothing")
             for n in range(count)
         ]
         if held:
@@ -229,6 +278,7 @@ async def _publish(
 
 
 if __name__ == "__main__":
+    roles: dict[str, Callable[..., Coroutine[Any, Any, None]]]
     roles = {"crowd": crowd, "subscriber": subscriber, "publisher": publisher}
     with suppress(KeyboardInterrupt):
         run(roles[sys.argv[1]](**json.loads(sys.argv[2])))

@@ -7,6 +7,7 @@ door          CPU per publication through `Broker.handle`, from bytes to bytes: 
               acknowledgements of the peers included; `clients`: how many share the local matches
 part          the parts of it, each timed by itself: reading frames, reading attributes too, finding the next hops,
               making the frame to forward, queueing on two links
+access        what checking publications by the rules of their user adds, per publication
 handlings     messages that brokers of a simulated world take in per second of CPU; publishers send one at
               a time, or ten
 memory        what a simulated world takes in which every broker holds every subscription
@@ -26,9 +27,9 @@ import subprocess
 import sys
 from typing import Any
 
-from core_door import door_rows, part_rows
+from common import Row, Target, finish, judge, machine, print_table, with_verdicts
+from core_door import access_rows, door_rows, part_rows
 from core_world import build_rows, handling_rows, memory_rows
-from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
 from runnel.matching import engine_note, make_engine
 
 CASES: dict[str, list[list[Any]]] = {
@@ -37,6 +38,7 @@ CASES: dict[str, list[list[Any]]] = {
         ["compiled", 100, 100],
     ],
     "part": [["compiled"], ["index"]],
+    "access": [[rules, chunk] for rules in (1, 10) for chunk in (1, 100)],
     "handlings": [[1], [10]],
     "memory": [[120, 20_000]],
     "build": [[1_000, 22_500]],
@@ -44,6 +46,7 @@ CASES: dict[str, list[list[Any]]] = {
 COLUMNS = {
     "door": ("engine", "chunk", "clients", "subscriptions", "us_per_publication", "spread"),
     "part": ("engine", "part", "us_per_publication", "spread"),
+    "access": ("rules", "chunk", "us_per_publication", "ratio"),
     "handlings": ("burst", "brokers", "subscriptions", "handlings_per_s", "spread"),
     "memory": ("brokers", "subscriptions", "rows", "memory_gib", "bytes_per_row", "build_s"),
     "build": ("brokers", "subscriptions", "rows", "build_s", "messages", "memory_gib"),
@@ -55,6 +58,8 @@ def targets_of(row: Row) -> list[Target]:
     match row:
         case {"figure": "door", "engine": "compiled", "chunk": 100, "clients": 1}:
             return [Target("us_per_publication", 4, at_most=True)]
+        case {"figure": "access"}:
+            return [Target("us_per_publication", 1, at_most=True)]
         case {"figure": "handlings"}:
             return [Target("handlings_per_s", 80_000)]
         case {"figure": "memory"}:
@@ -69,6 +74,7 @@ def measure_case(figure: str, arguments: list[Any], quick: bool) -> list[Row]:
     measures: dict[str, Any] = {
         "door": door_rows,
         "part": part_rows,
+        "access": access_rows,
         "handlings": handling_rows,
         "memory": memory_rows,
         "build": build_rows,
@@ -122,7 +128,7 @@ def main() -> None:
                 continue
             print(f"{figure} {parameters} ...", file=sys.stderr, flush=True)
             found = in_child(figure, parameters, arguments.quick)
-            rows += found if arguments.quick else [judged(row, targets_of(row)) for row in found]
+            rows += found if arguments.quick else [judge(row, targets_of(row)) for row in found]
     print_report(rows)
     finish("core", rows, about)
 

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from statistics import median
 from time import process_time
 
-from harness import Row, measure
-from runnel.broker.broker import Broker
+from common import Row, measure
 from runnel.broker.config import BrokerConfig
 from runnel.broker.events import Connected, FramesArrived
 from runnel.broker.links import Link, LinkConfig
+from runnel.broker.permits import Permit
 from runnel.broker.tables import OwnMatcher
-from runnel.language import EVERYTHING, Filter, Op, Predicate
+from runnel.compose import BrokerSpec, make_broker
+from runnel.language import EVERYTHING, Filter, Op, Predicate, any_of, parse
 from runnel.matching import make_engine
-from runnel.routing.tree import TreeConfig, TreeRouting
 from runnel.wire import (
     PROTOCOL,
     Ack,
     Advertise,
     Decoder,
     Hello,
-    PeerKind,
     Publication,
     Subscribe,
     encode,
@@ -40,16 +40,15 @@ PUBLICATIONS = 5_000
 PUBLISHER, NEIGHBOUR, FIRST_CLIENT = 1, 2, 3
 
 
-class Door:
+class BenchBroker:
     """The broker, and its peers as connections."""
 
-    def __init__(self, engine: str, clients: int, subscriptions: int) -> None:
-        self.broker = Broker(
-            BrokerConfig("B"),
-            1,
-            OwnMatcher(make_engine(engine)),  # type: ignore[arg-type]
-            lambda tables: TreeRouting(TreeConfig(), tables),
-        )
+    def __init__(
+        self, engine: str, clients: int, subscriptions: int, permit: Permit | None = None
+    ) -> None:
+        self._permit = permit  # the publisher's
+        matcher = OwnMatcher(make_engine(engine))  # type: ignore[arg-type]
+        self.broker = make_broker(BrokerSpec(BrokerConfig("B")), 1, matcher=matcher)
         self.broker.start(0)
         self.clients = range(FIRST_CLIENT, FIRST_CLIENT + clients)
         self.symbols = [f"S{n:04}" for n in range(subscriptions // 4)]
@@ -62,8 +61,9 @@ class Door:
         self._subscribe()
         self.acknowledge(extra={NEIGHBOUR: 1})
 
-    def _connect(self, conn: int, name: str, kind: PeerKind) -> None:
-        self.broker.handle(Connected(conn), 0)
+    def _connect(self, conn: int, name: str, kind: str) -> None:
+        permit = self._permit if conn == PUBLISHER else None
+        self.broker.handle(Connected(conn, None, permit), 0)
         self._arrive(conn, encode(Hello(PROTOCOL, kind, name, conn, 0, 0, 0, 0)))
 
     def _arrive(self, conn: int, chunk: bytes) -> None:
@@ -90,7 +90,10 @@ class Door:
         quotes = synthetic_quotes(symbol_count=50, days=count // 50 + 1)
         return [
             make_publication(
-                1, place + 1, quote | {"symbol": self.symbols[place % len(self.symbols)]}
+                1,
+                place + 1,
+                quote | {"symbol": self.symbols[place % len(self.symbols)]},
+                publisher="p",
             )
             for place, quote in enumerate(islice(quotes, count))
         ]
@@ -138,7 +141,7 @@ class Door:
 
 def door_rows(engine: str, chunk: int, clients: int, quick: bool) -> list[Row]:
     """The cost of a publication through the door, by engine, chunk size and how many clients share it."""
-    door = Door(engine, clients, SUBSCRIPTIONS // (10 if quick else 1))
+    door = BenchBroker(engine, clients, SUBSCRIPTIONS // (10 if quick else 1))
     publications = door.publications(PUBLICATIONS // (10 if quick else 1))
     row = _row(door.passes(publications, chunk), quick)
     links = [door.broker.links["neighbour"], door.broker.links[f"client{FIRST_CLIENT}"]]
@@ -149,9 +152,34 @@ def door_rows(engine: str, chunk: int, clients: int, quick: bool) -> list[Row]:
     return [common | row]
 
 
+def access_rows(rules: int, chunk: int, quick: bool) -> list[Row]:
+    """What the rules of a user cost for each of its publications: with them less without, turn about."""
+    texts = [f"volume >= 0 AND symbol >= '{'S' * (n % 2)}{n}'" for n in range(rules - 1)]
+    allowed = [parse(text) for text in ("volume >= 0", *texts)]
+    filters = [disjunct for one in allowed for disjunct in one.disjuncts]
+    permit = Permit("p", publish=any_of(filters), names=("p", "publisher"))
+    subscriptions = SUBSCRIPTIONS // (10 if quick else 1)
+    doors = [BenchBroker("compiled", 1, subscriptions, one) for one in (None, permit)]
+    passes = []
+    for door in doors:
+        publications = door.publications(PUBLICATIONS // (10 if quick else 1))
+        passes.append(door.passes(publications, chunk))
+    differences, ratios = [], []
+    for _ in range(3 if quick else 15):
+        off, on = (_row(once, True)["us_per_publication"] for once in passes)
+        differences.append(on - off)
+        ratios.append(on / off)
+    assert not doors[1].broker.meter.refused, "nothing was to be refused"
+    row: Row = {"figure": "access", "rules": rules, "chunk": chunk}
+    return [
+        row
+        | {"us_per_publication": round(median(differences), 3), "ratio": round(median(ratios), 3)}
+    ]
+
+
 def part_rows(engine: str, quick: bool) -> list[Row]:
     """The parts of the door, each timed by itself, in chunks of a hundred."""
-    door = Door(engine, 1, SUBSCRIPTIONS // (10 if quick else 1))
+    door = BenchBroker(engine, 1, SUBSCRIPTIONS // (10 if quick else 1))
     made = door.publications(PUBLICATIONS // (10 if quick else 1))
     chunks = [b"".join(p.frame() for p in made[at : at + 100]) for at in range(0, len(made), 100)]
     decoded = [frame for chunk in chunks for frame in Decoder().feed(chunk)]
@@ -193,7 +221,7 @@ def _attributes(chunks: list[bytes]) -> Callable[[], int]:
     return once
 
 
-def _match(door: Door, publications: list[Publication]) -> Callable[[], int]:
+def _match(door: BenchBroker, publications: list[Publication]) -> Callable[[], int]:
     next_hops = door.broker.strategy.next_hops
     link = door.broker.links["publisher"]
 

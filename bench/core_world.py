@@ -11,20 +11,20 @@ from itertools import islice
 from random import Random
 from time import process_time
 
-from harness import Row, measure, rss_bytes
-from runnel.broker.broker import Broker
+from common import Row, measure, rss_bytes
 from runnel.broker.config import BrokerConfig
 from runnel.broker.ids import IdSource
 from runnel.client.config import SessionConfig
 from runnel.client.session import Session
+from runnel.compose import BrokerSpec, make_broker
 from runnel.language import Filter, Op, Predicate, Selection
-from runnel.routing.tree import TreeConfig, TreeRouting
+from runnel.quantities import MILLISECOND, SECOND
+from runnel.routing.tree import TreeConfig
 from runnel.sim.world import Host, World
-from runnel.workload.stocks import Event, balance_filters, synthetic_quotes
+from runnel.workload.files import Event
+from runnel.workload.stocks import balance_filters, synthetic_quotes
 
 GIB = 1 << 30
-SECOND = 1_000_000_000
-MILLISECOND = 1_000_000
 QUOTES_PER_SYMBOL = 50
 
 
@@ -43,9 +43,8 @@ class Stocks:
         for place, name in enumerate(self.names):
             dials = (self.names[(place - 1) // 2],) if place else ()
             config = BrokerConfig(name, dials)
-            broker = Broker(
-                config, place + 1, self.world.matcher, lambda tables: TreeRouting(tree, tables)
-            )
+            spec = BrokerSpec(config, routing=tree)
+            broker = make_broker(spec, place + 1, matcher=self.world.matcher)
             self.world.start(self.world.host(name), broker)
         self.run(SECOND)
 
@@ -56,7 +55,12 @@ class Stocks:
     def _session(self, name: str) -> tuple[Host, Session]:
         self._sessions += 1
         host = self.world.host(name)
-        session = Session(SessionConfig(name), 1_000_000 + self._sessions, IdSource(self._sessions))
+        session = Session(
+            SessionConfig(name),
+            1_000_000 + self._sessions,
+            IdSource(self._sessions),
+            lambda: self.world.now,
+        )
         self.world.start(host, session)
         session.connect(self.random.choice(self.names), self.world.now)
         self.world.flush(host)
@@ -143,17 +147,17 @@ def memory_rows(brokers: int, subscriptions: int, quick: bool) -> list[Row]:
     if quick:
         brokers, subscriptions = brokers // 10, subscriptions // 50
     flooding = TreeConfig(covering=False, advertisements=False)
-    return [{"figure": "memory"} | _grown(brokers, 40, subscriptions, flooding)]
+    return [{"figure": "memory"} | _grow_world(brokers, 40, subscriptions, flooding)]
 
 
 def build_rows(brokers: int, subscriptions: int, quick: bool) -> list[Row]:
     """How long a world takes to be built, with covering and advertisements."""
     if quick:
         brokers, subscriptions = brokers // 20, subscriptions // 50
-    return [{"figure": "build"} | _grown(brokers, 100, subscriptions, TreeConfig())]
+    return [{"figure": "build"} | _grow_world(brokers, 100, subscriptions, TreeConfig())]
 
 
-def _grown(brokers: int, publishers: int, subscriptions: int, tree: TreeConfig) -> Row:
+def _grow_world(brokers: int, publishers: int, subscriptions: int, tree: TreeConfig) -> Row:
     gc.collect()
     before, start = rss_bytes(), process_time()
     stocks = Stocks(brokers, publishers, tree)

@@ -1,4 +1,4 @@
-"""Benchmark of the laboratory: how fast a scenario runs in the simulator, with its trace, and what it takes.
+"""Benchmark of the laboratory: how fast a scenario runs in the simulator with its trace, and how much memory it needs.
 
     green-80      messages that brokers take in per second of CPU, from time zero to the end of the window, with the
                   writing of the trace; the median of five runs. 80 brokers, 8,000 subscriptions, two deliveries to
@@ -25,9 +25,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
+from common import Row, Target, finish, judge, machine, print_table, with_verdicts
 from runnel.lab.run import run_scenario
-from runnel.lab.scenario import Named, Scenario, Time, TraceOf, named_scenario
+from runnel.lab.scenario import (
+    NamedParameters,
+    Scenario,
+    ScenarioTraceSettings,
+    TimeSettings,
+    named_scenario,
+)
 from runnel.matching import engine_note
 
 COLUMNS = (
@@ -37,7 +43,7 @@ COLUMNS = (
 GIB = 1 << 30
 
 
-class Case(NamedTuple):
+class ScenarioCase(NamedTuple):
     """One run."""
 
     scenario: str
@@ -46,37 +52,41 @@ class Case(NamedTuple):
 
 
 SECONDS = 60.0
-CASES = (Case("green-80"), Case("green-80", traced=False), Case("green-1000", repeats=1))
+CASES = (
+    ScenarioCase("green-80"),
+    ScenarioCase("green-80", traced=False),
+    ScenarioCase("green-1000", repeats=1),
+)
 
 
 def targets_of(row: Row) -> list[Target]:
-    """What is asked of a row."""
+    """The targets of a row."""
     memory = Target("memory_gib", 2, at_most=True)
     if row["scenario"] == "green-80" and row["traced"] == "all":
         return [Target("handlings_per_s", 60_000), memory]
     return [memory] if row["scenario"] == "green-80" else []
 
 
-def small(scenario: Scenario) -> Scenario:
+def shrink_scenario(scenario: Scenario) -> Scenario:
     """The same with a tenth of everything."""
     topology, workload = dict(scenario.topology.parameters), dict(scenario.workload.parameters)
     topology["brokers"] = workload["brokers"] = 8
     workload |= {"publishers": 4, "per_publisher": 20}
     return replace(
         scenario,
-        topology=Named(scenario.topology.name, topology),
-        workload=Named(scenario.workload.name, workload),
+        topology=NamedParameters(scenario.topology.name, topology),
+        workload=NamedParameters(scenario.workload.name, workload),
     )
 
 
-def run_case(case: Case, quick: bool) -> Row:
+def run_case(case: ScenarioCase, quick: bool) -> Row:
     """Run a scenario; how many messages brokers took in per second of CPU."""
     scenario = named_scenario(case.scenario)
     if quick:
-        scenario = small(scenario)
+        scenario = shrink_scenario(scenario)
     seconds = 5.0 if quick else SECONDS
-    trace = TraceOf(publications=case.traced, deliveries=case.traced)
-    scenario = replace(scenario, time=Time(warm_up_s=0.0, measure_s=seconds), trace=trace)
+    trace = ScenarioTraceSettings(publications=case.traced, deliveries=case.traced)
+    scenario = replace(scenario, time=TimeSettings(warm_up_s=0.0, measure_s=seconds), trace=trace)
     with tempfile.TemporaryDirectory() as folder:
         run = run_scenario(scenario, Path(folder))
     peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024
@@ -95,9 +105,9 @@ def run_case(case: Case, quick: bool) -> Row:
     }
 
 
-def repeated(case: Case, quick: bool) -> Row:
-    """Run a case as often as it says; the one in the middle, and how far they lie apart."""
-    rows = [in_a_process(case, quick) for _ in range(1 if quick else case.repeats)]
+def run_repeatedly(case: ScenarioCase, quick: bool) -> Row:
+    """Run a case several times; the median run, and the spread of all."""
+    rows = [run_in_process(case, quick) for _ in range(1 if quick else case.repeats)]
     rows.sort(key=lambda row: row["handlings_per_s"])
     rates = [row["handlings_per_s"] for row in rows]
     middle = rows[len(rows) // 2]
@@ -105,8 +115,8 @@ def repeated(case: Case, quick: bool) -> Row:
     return middle | {"spread": round(spread, 3)}
 
 
-def in_a_process(case: Case, quick: bool) -> Row:
-    """Run a case where nothing else has used memory."""
+def run_in_process(case: ScenarioCase, quick: bool) -> Row:
+    """Run a case in a process of its own, where nothing else has used memory."""
     command = [sys.executable, __file__, "--case", json.dumps(case), *(["--quick"] * quick)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     row: Row = json.loads(done.stdout.splitlines()[-1])
@@ -121,16 +131,16 @@ def main() -> None:
     parser.add_argument("--case", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.case:
-        print(json.dumps(run_case(Case(*json.loads(arguments.case)), arguments.quick)))
+        print(json.dumps(run_case(ScenarioCase(*json.loads(arguments.case)), arguments.quick)))
         return
     about = machine() | {"engine": engine_note()}
     rows = []
     for case in CASES:
         if not arguments.only or case.scenario in arguments.only:
             print(f"{case} ...", file=sys.stderr, flush=True)
-            rows.append(repeated(case, arguments.quick))
+            rows.append(run_repeatedly(case, arguments.quick))
     if not arguments.quick:
-        rows = [judged(row, targets_of(row)) for row in rows]
+        rows = [judge(row, targets_of(row)) for row in rows]
     print_table("lab", COLUMNS, with_verdicts(rows))
     finish("lab", rows, about)
 

@@ -30,17 +30,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from harness import REPEATS, Row, Target, finish, machine, measure, print_table, rss_bytes
+from common import REPEATS, Row, Target, finish, machine, measure, print_table, rss_bytes
 from runnel.language import Filter
-from runnel.matching import Engine, engine_note, make_engine
-from workloads import INTERVAL_CASES, Workload, find_data, make_workload
+from runnel.matching import Engine, EngineName, engine_note, make_engine
+from workloads import INTERVAL_CASES, MatchingWorkload, find_data, make_workload
 
 SIZES = (1_000, 10_000, 100_000)
 LOAD_SIZE = 1_000_000
 # With fewer subscriptions the heap's own coming and going is larger than what they take.
 MEMORY_FROM = 10_000
 WORKLOADS = ("stock", *(f"intervals-{k}-{p}" for k, p in INTERVAL_CASES), "strings", "events")
-ENGINES = ("compiled", "index")
+ENGINES: tuple[EngineName, ...] = ("compiled", "index")
 OUTPUTS = ("slices", "views", "ids")
 # The pure-Python engine is up to a hundred times slower; these keep its share of a run moderate.
 INDEX_EVENTS = 50
@@ -74,7 +74,7 @@ FIGURES = {
 }
 
 
-def speed(workload: Workload, size: int, engine_name: str, quick: bool) -> list[Row]:
+def speed(workload: MatchingWorkload, size: int, engine_name: EngineName, quick: bool) -> list[Row]:
     """Measure one engine at one size; one row per output."""
     start = time.perf_counter()
     filters = list(workload.filters(size))
@@ -173,7 +173,7 @@ def _churn_per_s(engine: Engine, filters: list[Filter], events: list[Any], min_s
     return round(measure(once, min_s=min_s, repeats=3, max_s=INDEX_MAX_S).per_s)
 
 
-def memory(workload: Workload, size: int, engine_name: str) -> Row:
+def memory(workload: MatchingWorkload, size: int, engine_name: EngineName) -> Row:
     """Measure what an engine adds to the process; nobody but the engine keeps the filters."""
     for _ in workload.filters(1_000):
         pass  # what making filters needs once is not the engine's

@@ -1,14 +1,14 @@
-"""What a migration costs an application: `make bench-migration`. Real brokers, real sockets, the client everybody uses.
+"""What a migration costs an application: `make bench-migration`. Real brokers, real sockets, the public client.
 
 Fifteen broker processes in a balanced tree. Four publishers in a process of their own publish 200 events a second each
-and go to and fro between leaves, every 20 events, all across the root: six links one way, and they cross each other. A
-subscriber in another process, at one of the inner brokers, wants everything and counts.
+and migrate between leaves every 20 events, always across the root: six links one way, and they pass each other. A
+subscriber in another process, at one of the inner brokers, receives everything and counts.
 
 pause_ms     for how long a publisher could not publish: from the pause to the resumption, as it saw it
 lost         events that did not come; doubled: that came again; disordered: that came after a later one
 
     make bench-migration                          four hundred migrations (a minute)
-    make bench-migration ARGS='--quick'           few, held to nothing
+    make bench-migration ARGS='--quick'           few, without targets
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, ExitStack
 from itertools import count
 from math import ceil
@@ -27,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import runnel
-from broker_processes import Broker
-from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
+from broker_processes import SpawnedBroker
+from common import Row, Target, finish, judge, machine, print_table, with_verdicts
 from runnel.client.publisher import Publisher
 from runnel.net.loops import run
 
@@ -107,6 +108,7 @@ async def subscriber(url: str) -> None:
                     break
                 continue
             name, n = event.publisher, event["n"]
+            assert isinstance(n, int)
             disordered += n < last.get(name, -1)
             last[name] = n
             seen.setdefault(name, Counter())[n] += 1
@@ -140,9 +142,9 @@ def measure(migrations: int) -> Row:
     """Start everything; let it run; the row."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        brokers: list[Broker] = []
+        brokers: list[SpawnedBroker] = []
         for n in range(1, BROKERS + 1):
-            broker = Broker(f"B{n}", brokers[n // 2 - 1] if n > 1 else None, folder)
+            broker = SpawnedBroker(f"B{n}", brokers[n // 2 - 1] if n > 1 else None, folder)
             stack.callback(broker.process.wait)
             stack.callback(broker.process.kill)
             brokers.append(broker)
@@ -177,17 +179,18 @@ def nearest_rank(ordered_s: list[float], share: float) -> float:
 def main() -> None:
     """Measure, or play a part."""
     parser = argparse.ArgumentParser(description="Measure the migration of publishers.")
-    parser.add_argument("--quick", action="store_true", help="few, held to nothing")
+    parser.add_argument("--quick", action="store_true", help="few, without targets")
     parser.add_argument("--role", help=argparse.SUPPRESS)
     parser.add_argument("--parameters", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.role:
-        role = {"publishers": publishers, "subscriber": subscriber}[arguments.role]
-        run(role(**json.loads(arguments.parameters)))
+        roles: dict[str, Callable[..., Coroutine[Any, Any, None]]]
+        roles = {"publishers": publishers, "subscriber": subscriber}
+        run(roles[arguments.role](**json.loads(arguments.parameters)))
         return
     about = machine()
     row = measure(3 if arguments.quick else MIGRATIONS)
-    rows = [row if arguments.quick else judged(row, TARGETS)]
+    rows = [row if arguments.quick else judge(row, TARGETS)]
     print_table("migration", COLUMNS, with_verdicts(rows))
     finish("migration", rows, about)
 

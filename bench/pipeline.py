@@ -2,20 +2,17 @@
 
     bits        a day's deliveries → the words of every (subscription, publisher), nothing written: the inner loop
     vectors     the whole way: streams, words and vectors of a day, from Parquet to Parquet
-    closeness   the nearest partner of every vector, IOU ≥ 300; cardinalities uniform from 1 to 480 of 1,280 bits, so
-                that 7.5% of all pairs survive the bound that sizes give. One in a hundred is another with 3% of its
-                bits elsewhere; these pairs, and no others, must be found
-    backtest    stock quotes of 80 symbols against the subscriptions of balance, a row for each of these: the whole job,
-                from the texts of filters and the files of a trace to Parquet
-    plan        10,000 to 1,000,000 subscriptions of 1,000 publishers (parts.py), from profiles to the document, with
-                all that goes along with it; and how the time grows with them
+    backtest    stock quotes of 80 symbols against the subscriptions of balance: the whole job, from the texts of
+                filters and the files of a trace to Parquet with a row for every filter
+    plan        10,000 to 1,000,000 subscriptions to 1,000 publishers (parts.py), from profiles to the document; and
+                how the time grows with the number of subscriptions
 
 Figures are of the wall clock: the median of the repeats after a first run that is not counted. `peak_memory_bytes` is
-the most that this process and all that it started (Spark's own, and its Pythons) were seen to take together while the
-job ran. It is made of their resident sets, so that a page which several share counts for each of them.
+the largest memory of this process and its descendants (Spark's JVM and Python workers) together, by samples taken
+while the job ran. It is the sum of their resident sets, so a page that several share is counted for each of them.
 
     make bench-pipeline                            everything (several minutes, some gigabytes of temporary files)
-    make bench-pipeline ARGS='--only closeness'    one job
+    make bench-pipeline ARGS='--only backtest'     one job
     make bench-pipeline ARGS='--quick'             small, held to nothing
 """
 
@@ -33,23 +30,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
+from common import Row, Target, finish, judge, machine, print_table, with_verdicts
 from parts import measure_plans
-from runnel.allocation.profiles import BITS
 from runnel.language import to_sql
 from runnel.pipeline.backtest import backtest
-from runnel.pipeline.closeness import closeness
+from runnel.pipeline.daily_bits import PARTIALS, STREAMS, partials, streams, subscribers
 from runnel.pipeline.jobs import Job
 from runnel.pipeline.profiles import incarnations, publishers, vectors
 from runnel.pipeline.proposals import Proposals
 from runnel.pipeline.session import make_session
-from runnel.pipeline.streams import PARTIALS, STREAMS, partials, streams, subscribers
+from runnel.planning.profiles import BITS
+from runnel.quantities import HOUR
 from runnel.trace.folder import make_folder
 from runnel.trace.schemas import VERSION, schema_of
 from runnel.workload.stocks import balance_filters, symbols, synthetic_quotes
@@ -59,26 +55,15 @@ if TYPE_CHECKING:
 
 COLUMNS = ("job", "rows", "groups", "bits", "seconds", "spread", "runs", "rows_per_s")
 SHOWN = (*COLUMNS, "peak_memory_bytes", "asked", "")
-HOUR_NS = 3_600_000_000_000
-MINIMUM = 300.0
 LOOK_S = 0.2
-ONES_MAX = 480
-PLANTED, PLANTED_ONES, CHANGED = (
-    0.01,
-    340,
-    0.03,
-)  # (0.97 · 340)² / (1.03 · 340) is more than the minimum
 OWNED = (
     "advertisement bigint, client string, publisher string, broker string, present boolean, "
     "since_ns bigint"
 )
 
 
-Partners = dict[int, int]
-
-
 class Size(NamedTuple):
-    """How much of it."""
+    """The size of a trace."""
 
     rows: int
     groups: int
@@ -87,7 +72,6 @@ class Size(NamedTuple):
 
 BITS_SIZE, VECTORS_SIZE = Size(10_000_000, 20_000, 200), Size(100_000_000, 100_000, 1_000)
 QUICK_SIZE = Size(200_000, 1_000, 10)
-NEAREST, NEAREST_QUICK = 100_000, 2_000
 QUOTES, QUOTES_QUICK = (10_000_000, 100_000), (50_000, 1_000)
 SYMBOLS, QUOTED_DAYS, FILE_ROWS = 80, 1_250, 1_000_000
 
@@ -96,20 +80,20 @@ SYMBOLS, QUOTED_DAYS, FILE_ROWS = 80, 1_250, 1_000_000
 
 
 def write_trace(spark: SparkSession, size: Size, out: Path) -> tuple[DataFrame, DataFrame]:
-    """Publications and deliveries of a day: every subscription has one publisher, and gets some of its last 1,280."""
+    """Publications and deliveries of a day: every subscription receives some of the last 1,280 of one publisher."""
     number = F.col("id")
     subscription = number % size.groups
     advertisement = subscription % size.publishers + 1
-    # Multiplied by an odd number and cut to its upper bits: a place that looks drawn by lot.
+    # The upper bits of a hash: a pseudo-random place.
     mixed = F.shiftright(F.xxhash64("id"), 11).bitwiseAND((1 << 52) - 1)
     spark.range(size.rows, numPartitions=16).select(
-        (number % HOUR_NS).alias("time_ns"),
+        (number % HOUR).alias("time_ns"),
         F.concat(F.lit("B"), subscription % 50).alias("broker"),
         F.concat(F.lit("client-"), subscription).alias("client"),
         subscription.alias("subscription"),
         advertisement.alias("advertisement"),
         (mixed % BITS + 1).alias("counter"),
-        (number % HOUR_NS).alias("published_ns"),
+        (number % HOUR).alias("published_ns"),
         F.lit(2).cast("long").alias("hops"),
     ).write.parquet(str(out / "deliveries"))
     spark.range(size.publishers * BITS).select(
@@ -142,81 +126,24 @@ def vectors_once(
     """All that the job `profiles` does with a day."""
 
     def once() -> int:
-        def kept(frame: DataFrame, name: str) -> str:
+        def write(frame: DataFrame, name: str) -> str:
             frame.write.mode("overwrite").parquet(str(out / name))
             return str(out / name)
 
         of_day = spark.read.schema(STREAMS).parquet(
-            kept(streams(0, published, delivered), "streams")
+            write(streams(0, published, delivered), "streams")
         )
         words = spark.read.schema(PARTIALS).parquet(
-            kept(partials(0, delivered, of_day, BITS), "partials")
+            write(partials(0, delivered, of_day, BITS), "partials")
         )
-        kept(subscribers(delivered), "subscribers")
+        write(subscribers(delivered), "subscribers")
         nobody = spark.createDataFrame([], OWNED)
-        known = spark.read.parquet(kept(incarnations(of_day, nobody, 0), "incarnations"))
-        told = spark.read.parquet(kept(publishers(known, BITS, 0, HOUR_NS), "publishers"))
-        made = spark.read.parquet(kept(vectors(words, known, told, BITS), "vectors"))
+        known = spark.read.parquet(write(incarnations(of_day, nobody, 0), "incarnations"))
+        numbered = spark.read.parquet(write(publishers(known, BITS, 0, HOUR), "publishers"))
+        made = spark.read.parquet(write(vectors(words, known, numbered, BITS), "vectors"))
         if made.count() != size.groups:
             raise SystemExit(f"{made.count():,} vectors came out, not {size.groups:,}")
         return size.rows
-
-    return once
-
-
-# -- vectors --------------------------------------------------------------------------------------------
-
-
-def draw_vectors(spark: SparkSession, count: int, out: Path) -> tuple[DataFrame, Partners]:
-    """Groups of one publisher, drawn by lot; and who is close to whom."""
-    chance = np.random.default_rng(1)
-    pieces = []
-    for start in range(0, count, 10_000):
-        ones = chance.integers(1, ONES_MAX + 1, min(10_000, count - start))
-        lots = chance.integers(0, 1 << 16, (len(ones), BITS), dtype=np.uint16)
-        lots[:, 0] = 0  # nobody has got nothing
-        marks = np.packbits(lots < ((ones << 16) // BITS)[:, None], axis=1, bitorder="little")
-        pieces.append(marks)
-    marks = np.concatenate(pieces)
-    partners = plant(marks, chance)
-    words = marks.view(np.int64)
-    flat = pa.ListArray.from_arrays(
-        pa.array(np.arange(0, words.size + 1, words.shape[1], dtype=np.int32)), words.reshape(-1)
-    )
-    table = pa.table({"gif": np.arange(count), "words": flat})
-    one = F.struct(F.lit(0).alias("publisher"), F.col("words"))
-    spark.createDataFrame(table).select("gif", F.array(one).alias("profile")).write.parquet(
-        str(out / "gifs")
-    )
-    return spark.read.parquet(str(out / "gifs")), partners
-
-
-def plant(marks: npt.NDArray[np.uint8], chance: np.random.Generator) -> Partners:
-    """Put some vectors in place of others, with a few of their bits elsewhere: who is whose partner then.
-
-    Both are among those with so many bits that their closeness reaches the minimum, so that cardinalities stay uniform.
-    """
-    ones = np.bitwise_count(marks).sum(axis=1)
-    many = np.flatnonzero(ones >= PLANTED_ONES)
-    pairs = chance.permutation(many)[: 2 * max(1, round(PLANTED * len(marks)))].reshape(-1, 2)
-    for one, other in pairs:
-        bits = np.unpackbits(marks[one], bitorder="little")
-        moved = round(CHANGED * ones[one])
-        lost = chance.choice(np.flatnonzero(bits), moved, replace=False)
-        gained = chance.choice(np.flatnonzero(bits == 0), moved, replace=False)
-        bits[lost], bits[gained] = 0, 1
-        marks[other] = np.packbits(bits, bitorder="little")
-    return {int(one): int(other) for pair in pairs for one, other in (pair, pair[::-1])}
-
-
-def closeness_once(groups: DataFrame, count: int, partners: Partners) -> Callable[[], int]:
-    """Every vector's nearest."""
-
-    def once() -> int:
-        rows = closeness(groups, "IOU", MINIMUM).collect()
-        if {row["gif"]: row["partner"] for row in rows} != partners:
-            raise SystemExit(f"{len(rows):,} have a partner, and not the {len(partners):,} planted")
-        return count
 
     return once
 
@@ -237,7 +164,7 @@ def write_quotes(count: int, filters: int, out: Path) -> tuple[Path, Proposals]:
         place = np.arange(start, min(count, start + FILE_ROWS))
         attributes = raw.take(pa.array(chosen[place]))
         known = {
-            "time_ns": place * (HOUR_NS // count),
+            "time_ns": place * (HOUR // count),
             "advertisement": whose[chosen[place]],
             "counter": place // SYMBOLS + 1,  # quotes come symbol by symbol
             "published_ns": place,
@@ -288,7 +215,7 @@ def timed(once: Callable[[], int], repeats: int) -> Row:
 
 
 class Peak:
-    """The most memory that was seen while it was watched: also of processes that have ended since."""
+    """The largest memory over samples in a `with` block; it includes processes that end before the block does."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -306,20 +233,22 @@ class Peak:
     def _watch(self) -> None:
         is_over = False
         while not is_over:
-            is_over = self._over.wait(LOOK_S)  # once more when it is
+            is_over = self._over.wait(LOOK_S)  # sample once more at the end
             self.bytes = max(self.bytes, resident_bytes())
 
 
 def resident_bytes() -> int:
-    """What this process and all that came from it take now, added up."""
+    """The memory of this process and all its descendants now."""
     parents, taken = {}, {}
     for path in Path("/proc").glob("[0-9]*/status"):
         try:
-            told = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+            status = dict(
+                line.split(":", 1) for line in path.read_text().splitlines() if ":" in line
+            )
         except OSError:  # it has just ended
             continue
-        parents[int(told["Pid"])] = int(told["PPid"])
-        taken[int(told["Pid"])] = int(told.get("VmRSS", "0 kB").split()[0]) * 1024
+        parents[int(status["Pid"])] = int(status["PPid"])
+        taken[int(status["Pid"])] = int(status.get("VmRSS", "0 kB").split()[0]) * 1024
     mine = {os.getpid()}
     while True:
         more = {pid for pid, parent in parents.items() if parent in mine} - mine
@@ -329,17 +258,13 @@ def resident_bytes() -> int:
 
 
 def measure(job: str, spark: SparkSession, quick: bool, repeats: int, out: Path) -> list[Row]:
-    """One job; of plans there are several rows."""
+    """Measure one job; `plan` has several rows."""
     if job == "plan":
         return measure_plans(spark, quick, out, Peak)
     size = QUICK_SIZE if quick else BITS_SIZE if job == "bits" else VECTORS_SIZE
     target = Target("seconds", LIMITS_S.get(job, 0), at_most=True)
     groups, bits = size.groups, BITS if job != "backtest" else None
-    if job == "closeness":
-        groups = NEAREST_QUICK if quick else NEAREST
-        drawn, partners = draw_vectors(spark, groups, out)
-        once = closeness_once(drawn, groups, partners)
-    elif job == "backtest":
+    if job == "backtest":
         count, groups = QUOTES_QUICK if quick else QUOTES
         trace, proposals = write_quotes(count, groups, out)
         once = backtest_once(Job(spark, trace, out / "out"), proposals)
@@ -350,11 +275,11 @@ def measure(job: str, spark: SparkSession, quick: bool, repeats: int, out: Path)
         else:
             once = vectors_once(spark, size, published, delivered, out)
     row = {"job": job, "groups": groups, "bits": bits, **timed(once, repeats)}
-    return [judged(row, [] if quick else [target])]
+    return [judge(row, [] if quick else [target])]
 
 
-LIMITS_S = {"vectors": 60, "closeness": 15, "backtest": 40}
-JOBS = ("bits", "vectors", "closeness", "backtest", "plan")
+LIMITS_S = {"vectors": 60, "backtest": 40}
+JOBS = ("bits", "vectors", "backtest", "plan")
 
 
 def main() -> None:
@@ -364,13 +289,13 @@ def main() -> None:
     parser.add_argument("--master", default="local[*]")
     parser.add_argument("--memory", default="4g")
     parser.add_argument("--repeats", type=int, default=5)
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     about = machine()
-    spark = make_session(told.master, memory=told.memory, name="bench", ui=False)
+    spark = make_session(arguments.master, memory=arguments.memory, name="bench", ui=False)
     rows = []
-    for job in [told.only] if told.only else JOBS:
+    for job in [arguments.only] if arguments.only else JOBS:
         with TemporaryDirectory(prefix="runnel-bench-") as out:
-            rows += measure(job, spark, told.quick, told.repeats, Path(out))
+            rows += measure(job, spark, arguments.quick, arguments.repeats, Path(out))
     spark.stop()
     growth = [row for row in rows if row.get("figure") == "growth"]
     print_table("pipeline", SHOWN, with_verdicts([row for row in rows if row not in growth]))

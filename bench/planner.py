@@ -4,16 +4,17 @@
     green-1000    22,500 subscriptions on 1,000 brokers
 
 Every row is Phase 2, Phase 3 and GRAPE of one algorithm: how many brokers it allocates `of` all, how many are
-overloaded (`over`), their messages per second (`mean`, `max`), the output that is `used`. `first` counts the
-computations of closeness until every group has a partner, `computed` all of them; groups that share no publisher are
-not even looked at. `at least` is the lower bound for the number of brokers.
+overloaded (`over`), their messages per second (`mean`, `max`), the share of their output that is `used`. `first` counts
+the computations of closeness until every group has a partner, `computed` all of them; groups that share no publisher
+are not compared. `at least` is the lower bound for the number of brokers.
 
-Then come the growth of CRAM-IOU with the number of subscriptions, what each optimisation buys, the gap of poset pruning
-to the exhaustive search (green prints about 280,000 computations to find the closest partner of each of 3,200 groups,
-and 5,000,000 without pruning) and, where SciPy is installed, the gap of the heuristics to the exact packing.
+Further tables have the growth of CRAM-IOU with the number of subscriptions, the effect of each optimisation, the
+difference between poset pruning and the exhaustive search (green prints about 280,000 computations to find the closest
+partner of each of 3,200 groups, and 5,000,000 without pruning) and, if SciPy is installed, the difference between the
+heuristics and the exact packing.
 
-Profiles are filled by direct matching: 1,280 publications of each publisher. Subscriptions come in the order of their
-brokers, as brokers report them. Times are process times, since others may use the machine.
+Profiles are filled by direct matching: 1,280 publications of each publisher. Subscriptions are in the order of their
+brokers, as brokers report them. Times are process times, since other programs may use the machine.
 
     make bench-planner                            everything (some minutes)
     make bench-planner ARGS='--only green-80'     one network
@@ -29,34 +30,44 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from harness import REPEATS, Row, Target, finish, judged, machine, print_table, with_verdicts
-from runnel.allocation.bound import lower_bound
-from runnel.allocation.clustering import CramOptions
-from runnel.allocation.constraints import Constraints, task_of
-from runnel.allocation.cram import cram
-from runnel.allocation.exact import exact
-from runnel.allocation.exhaustive import Exhaustive
-from runnel.allocation.gifs import grouped
-from runnel.allocation.layout import Load, output_ratio, overloaded, predicted
-from runnel.allocation.load import MICRO, Bin, Capacity, Item, Traffic
-from runnel.allocation.network import Network
-from runnel.allocation.packing import DoesNotFit, bin_packing
-from runnel.allocation.planner import ALGORITHMS, Outcome, PlanOptions, lay_out
-from runnel.allocation.poset import Poset
-from runnel.allocation.profiles import BITS, PublisherProfile, by_matching
+from common import (
+    REPEATS,
+    Row,
+    Target,
+    finish,
+    judge,
+    machine,
+    print_table,
+    with_verdicts,
+)
 from runnel.errors import InputError
 from runnel.lab.inventory import make_inventory
 from runnel.matching import make_engine
+from runnel.planning.algorithms.bound import lower_bound
+from runnel.planning.algorithms.cram.clustering import CramOptions
+from runnel.planning.algorithms.cram.cram import cram
+from runnel.planning.algorithms.cram.exhaustive import ExhaustiveSearch
+from runnel.planning.algorithms.cram.gifs import group_by_profile
+from runnel.planning.algorithms.cram.poset import GifPoset
+from runnel.planning.algorithms.exact import pack_exactly
+from runnel.planning.algorithms.packing import DoesNotFit, bin_packing
+from runnel.planning.documents.constraints import Constraints, task_of
+from runnel.planning.layout import PredictedLoad, output_ratio, overloaded_brokers, predict_loads
+from runnel.planning.load import MICRO, Bin, Capacity, Item, Traffic
+from runnel.planning.network import Network
+from runnel.planning.planner import ALGORITHMS, Outcome, PlanOptions, lay_out
+from runnel.planning.profiles import BITS, PublisherProfile, profiles_by_matching
 from runnel.workload.green import GreenParameters, make_green
 
 MESSAGE_BYTES = 244
 ONCE_S = 14.0
-"""What takes longer than this is run once."""
+"""An action that takes longer than this is run once."""
 COLUMNS = (
     *("network", "algorithm", "subs", "of", "brokers", "at least", "over", "mean", "max", "used"),
     *("gifs", "first", "computed"),
@@ -64,7 +75,7 @@ COLUMNS = (
 )
 
 
-class Case(NamedTuple):
+class PlanningCase(NamedTuple):
     """One network and the algorithms to try on it."""
 
     network: str
@@ -76,18 +87,18 @@ class Case(NamedTuple):
 
 
 CASES = (
-    *(Case("green-80", 80, 40, count, ("CRAM-IOU",)) for count in (50, 100, 150)),
-    Case("green-80", 80, 40, 200, ALGORITHMS),
-    Case("green-80", 80, 40, 200, ALGORITHMS, "heterogeneous"),
-    Case("green-1000", 1_000, 100, 225, ("BIN PACKING", "CRAM-IOU", "CRAM-SPLIT")),
+    *(PlanningCase("green-80", 80, 40, count, ("CRAM-IOU",)) for count in (50, 100, 150)),
+    PlanningCase("green-80", 80, 40, 200, ALGORITHMS),
+    PlanningCase("green-80", 80, 40, 200, ALGORITHMS, "heterogeneous"),
+    PlanningCase("green-1000", 1_000, 100, 225, ("BIN PACKING", "CRAM-IOU", "CRAM-SPLIT")),
 )
 QUICK = (
-    Case("green-80", 8, 4, 20, ALGORITHMS),
-    Case("green-80", 8, 4, 40, ("CRAM-IOU",)),
+    PlanningCase("green-80", 8, 4, 20, ALGORITHMS),
+    PlanningCase("green-80", 8, 4, 40, ("CRAM-IOU",)),
 )
 
 
-def green_network(case: Case, seed: int = 1) -> Network:
+def green_network(case: PlanningCase, seed: int = 1) -> Network:
     """The workload of green with its profiles, on the brokers of its inventory."""
     parameters = GreenParameters(
         publishers=case.publishers,
@@ -101,7 +112,9 @@ def green_network(case: Case, seed: int = 1) -> Network:
     for number, subscriber in enumerate(subscribers):
         engine.add(number, subscriber.selection)
     events = [list(islice(one.events, BITS)) for one in workload.publishers]
-    windows = by_matching(events, lambda event: engine.match(event).ids(), len(subscribers))
+    windows = profiles_by_matching(
+        events, lambda event: engine.match(event).ids(), len(subscribers)
+    )
     names = [f"B{n}" for n in range(case.brokers)]
     means = make_inventory("green", {"scenario": case.scenario}, names)
     return Network(
@@ -120,7 +133,7 @@ def green_network(case: Case, seed: int = 1) -> Network:
 
 
 def timed(action: Callable[[], Any], repeats: int = REPEATS) -> tuple[Any, Row]:
-    """What came out, and its process time: the median, the spread, the runs; what takes long is run once."""
+    """The result and the process time: median, spread, number of runs. An action that takes long is run once."""
     times: list[float] = []
     result = None
     while not times or (len(times) < repeats and times[0] < ONCE_S):
@@ -132,14 +145,14 @@ def timed(action: Callable[[], Any], repeats: int = REPEATS) -> tuple[Any, Row]:
     return result, {"cpu_s": round(middle, 3), "spread": spread, "runs": len(times)}
 
 
-def measure_case(case: Case, network: Network, algorithm: str) -> Row:
+def measure_case(case: PlanningCase, network: Network, algorithm: str) -> Row:
     """Plan one network with one algorithm."""
     items, traffic = network.items(), network.traffic()
     task = task_of(network, Constraints(), items)
     options = PlanOptions(algorithm)
     outcome: Outcome
     outcome, times = timed(lambda: lay_out(task, items, traffic, options))
-    loads = predicted(outcome.layout, items, traffic)
+    loads = predict_loads(outcome.layout, items, traffic)
     bins = {one.name: one for one in task.bins}
     row: Row = {
         "network": case.network + ("-het" if case.scenario == "heterogeneous" else ""),
@@ -148,7 +161,7 @@ def measure_case(case: Case, network: Network, algorithm: str) -> Row:
         "of": case.brokers,
         "brokers": len(outcome.layout.parents),
         "at least": lower_bound(items, task.bins, traffic),
-        **quality(loads, bins),
+        **load_figures(loads, bins),
         **times,
     }
     if outcome.cram:
@@ -161,12 +174,12 @@ def measure_case(case: Case, network: Network, algorithm: str) -> Row:
     return row
 
 
-def quality(loads: dict[str, Load], bins: dict[str, Bin]) -> Row:
-    """How much the brokers have to do."""
+def load_figures(loads: dict[str, PredictedLoad], bins: dict[str, Bin]) -> Row:
+    """Figures of the predicted loads of the brokers."""
     rates = [load.input / MICRO for load in loads.values()]
     used = [output_ratio(load, bins[broker]) for broker, load in loads.items()]
     return {
-        "over": len(overloaded(loads, bins)),
+        "over": len(overloaded_brokers(loads, bins)),
         "mean": round(statistics.mean(rates), 3),
         "max": round(max(rates), 3),
         "used": round(statistics.mean(used), 3),
@@ -174,7 +187,7 @@ def quality(loads: dict[str, Load], bins: dict[str, Bin]) -> Row:
 
 
 def targets_of(row: Row) -> list[Target]:
-    """What is asked of a row."""
+    """The targets of a row."""
     if row["algorithm"] == "CRAM-IOU" and row["network"] == "green-1000":
         return [Target("cpu_s", 60, at_most=True)]
     if row["algorithm"] == "CRAM-IOU" and row["subs"] == 8_000:
@@ -182,7 +195,7 @@ def targets_of(row: Row) -> list[Target]:
     return []
 
 
-def growth(rows: Sequence[Row]) -> Row | None:
+def growth_exponent(rows: Sequence[Row]) -> Row | None:
     """The exponent of the time in the number of subscriptions, by least squares on logarithms."""
     points = [
         (math.log(row["subs"]), math.log(row["cpu_s"]))
@@ -195,8 +208,8 @@ def growth(rows: Sequence[Row]) -> Row | None:
     return {"figure": "growth", "points": len(points), "exponent": round(slope, 2), "paper": 2}
 
 
-def optimisations(network: Network) -> list[Row]:
-    """CRAM-IOU with each optimisation off; without pruning the search is exhaustive: its gap is in the last columns."""
+def measure_optimisations(network: Network) -> list[Row]:
+    """CRAM-IOU with each optimisation switched off; without pruning the search is exhaustive."""
     items, bins, traffic = network.items(), network.bins(), network.traffic()
     every = CramOptions()
     rows = []
@@ -206,7 +219,7 @@ def optimisations(network: Network) -> list[Row]:
         ("no pruning", replace(every, pruning=False)),
         ("no one-to-many", replace(every, one_to_many=False)),
     ):
-        result, times = timed(lambda options=options: cram(items, bins, traffic, options))
+        result, times = timed(partial(cram, items, bins, traffic, options))
         rows.append(
             {
                 "figure": "optimisations",
@@ -224,8 +237,8 @@ def optimisations(network: Network) -> list[Row]:
     return rows
 
 
-def intervals(count: int = 1_500) -> list[Item]:
-    """Subscriptions to one or two intervals of one or two publishers: many that overlap and few that cover."""
+def make_interval_items(count: int = 1_500) -> list[Item]:
+    """Subscriptions to one or two intervals of one or two publishers: many overlap, few cover each other."""
     random = Random("intervals")
     found = []
     for number in range(count):
@@ -238,10 +251,10 @@ def intervals(count: int = 1_500) -> list[Item]:
     return found
 
 
-def pruning_gap(workload: str, items: Sequence[Item], spans: Sequence[int]) -> Row:
+def measure_pruning(workload: str, items: Sequence[Item], spans: Sequence[int]) -> Row:
     """For every group: whether the poset's closest partner is as close as the closest there is."""
-    gifs = grouped(items)
-    poset, every = Poset("IOU"), Exhaustive("IOU", spans)
+    gifs = group_by_profile(items)
+    poset, every = GifPoset("IOU"), ExhaustiveSearch("IOU", spans)
     poset.add_all(gifs)
     every.add_all(gifs)
     ratios = []
@@ -261,7 +274,7 @@ def pruning_gap(workload: str, items: Sequence[Item], spans: Sequence[int]) -> R
 
 
 def small_instance(seed: int) -> tuple[list[Item], list[Bin], Traffic]:
-    """Ten subscriptions by thresholds and by lot, on five brokers."""
+    """Ten subscriptions, by thresholds or with random bits, and five brokers."""
     random = Random(f"{seed}/small")
     span = 12
     traffic = Traffic(
@@ -279,15 +292,15 @@ def small_instance(seed: int) -> tuple[list[Item], list[Bin], Traffic]:
     return items, [Bin(f"B{n}", random.randint(12, 30) * MICRO) for n in range(5)], traffic
 
 
-def against_exact(instances: int) -> list[Row]:
-    """How far the heuristics are from the best, over seeded instances; nothing where there is no solver."""
+def measure_against_exact(instances: int) -> list[Row]:
+    """How far the heuristics are from the optimum, over seeded instances; no rows if there is no solver."""
     over: dict[str, list[int]] = {"BIN PACKING": [], "CRAM-IOU": [], "CRAM-SPLIT": []}
     rates: dict[str, list[float]] = {name: [] for name in over}
     missed = 0
     for seed in range(instances):
         items, bins, traffic = small_instance(seed)
         try:
-            best = exact(items, bins, traffic)
+            best = pack_exactly(items, bins, traffic)
         except InputError as error:
             print(f"no exact packing: {error}", file=sys.stderr)
             return []
@@ -339,21 +352,25 @@ def main() -> None:
             for algorithm in case.algorithms:
                 print(f"{case.network} {len(network.subscriptions)} {algorithm}", file=sys.stderr)
                 rows.append(measure_case(case, network, algorithm))
-    fit = growth(rows)
+    fit = growth_exponent(rows)
     if not arguments.quick:
-        rows = [judged(row, targets_of(row)) for row in rows]
+        rows = [judge(row, targets_of(row)) for row in rows]
     print_table("planner", COLUMNS, with_verdicts(rows))
-    more = optimisations(largest) if largest else []
-    gaps = [pruning_gap("intervals", intervals(100 if arguments.quick else 1_500), (BITS,) * 5)]
+    more = measure_optimisations(largest) if largest else []
+    gaps = [
+        measure_pruning(
+            "intervals", make_interval_items(100 if arguments.quick else 1_500), (BITS,) * 5
+        )
+    ]
     if largest:
-        gaps.append(pruning_gap("green", largest.items(), largest.spans))
+        gaps.append(measure_pruning("green", largest.items(), largest.spans))
     for title, found in (
         ("growth of CRAM-IOU: time ∝ subscriptions to this power", [fit] if fit else []),
         ("optimisations, Phase 2 only", more),
         ("poset pruning against the exhaustive search, IOU", gaps),
         (
             "against the exact packing, 10 subscriptions",
-            against_exact(5 if arguments.quick else 60),
+            measure_against_exact(5 if arguments.quick else 60),
         ),
     ):
         if found:

@@ -1,18 +1,18 @@
 """What a live switch costs applications: `make bench-switch`. Real brokers, real sockets, the real commands.
 
 Twenty broker processes in a binary tree keep profiles. Ten publishers in one process publish 20 events a second each;
-two hundred subscribers in three processes want one publisher each and are spread over all brokers. Then, under load,
-`runnel plan` and `runnel apply --yes`; and `runnel plan rollback --yes` to where it was.
+two hundred subscribers in three processes, spread over all brokers, each receive the events of one publisher. Then,
+under load, `runnel plan` and `runnel apply --yes`; and `runnel plan rollback --yes` to where it was.
 
-brokers      that serve, before and after
+brokers      how many serve, before and after
 took_s       how long `runnel apply` took
-gap_ms       of each subscriber, the longest silence while the switch was on, less the time between two events; p50, p99
-             and the longest of all subscribers
-quiet_ms     the same for as long a time before the switch: what this machine does by itself
+gap_ms       the longest silence of each subscriber during the switch, minus the time between two events; p50, p99 and
+             maximum over all subscribers
+quiet_ms     the same for as long a time before the switch, for comparison
 lost         events that did not come; doubled: that came again; disordered: that came after a later one
 
     make bench-switch                          three times there and back
-    make bench-switch ARGS='--quick'           once, few clients, held to nothing
+    make bench-switch ARGS='--quick'           once, few clients, without targets
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, ExitStack
 from itertools import pairwise
 from math import ceil
@@ -32,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import runnel
-from harness import Row, Target, finish, judged, machine, print_table, with_verdicts
+from common import Row, Target, finish, judge, machine, print_table, with_verdicts
 from migration import line_of, nearest_rank
 from runnel.client.publisher import Publisher
 from runnel.client.subscription import Subscription
@@ -126,7 +127,7 @@ def silence(events: list[tuple[float, int]], begin: float, end: float) -> float:
     return max(0.0, max(between, default=0.0) - GAP_S)
 
 
-class Network:
+class SwitchedNetwork:
     """All processes, brokers and clients."""
 
     def __init__(self, stack: ExitStack, brokers: int, publishers: int, subscribers: int) -> None:
@@ -215,7 +216,7 @@ RUNNEL = [sys.executable, "-m", "runnel"]
 def measure(brokers: int, publishers: int, subscribers: int, profile_s: float) -> list[Row]:
     """There and back once; two rows."""
     with ExitStack() as stack:
-        network = Network(stack, brokers, publishers, subscribers)
+        network = SwitchedNetwork(stack, brokers, publishers, subscribers)
         time.sleep(profile_s)  # for profiles to fill: what is measured comes after it
         network.runnel("plan", network.urls[0], "--out", "plan.json", "--sample", "50")
         rows = []
@@ -256,14 +257,15 @@ def main() -> None:
     parser.add_argument("--parameters", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.role:
-        role = {"publishers": publishers, "subscribers": subscribers}[arguments.role]
-        run(role(**json.loads(arguments.parameters)))
+        roles: dict[str, Callable[..., Coroutine[Any, Any, None]]]
+        roles = {"publishers": publishers, "subscribers": subscribers}
+        run(roles[arguments.role](**json.loads(arguments.parameters)))
         return
     about = machine()
     rows: list[Row] = []
     for _ in range(1 if arguments.quick else 3):
         rows += measure(6, 3, 12, 8.0) if arguments.quick else measure(20, 10, 200, 15.0)
-    rows = rows if arguments.quick else [judged(row, TARGETS) for row in rows]
+    rows = rows if arguments.quick else [judge(row, TARGETS) for row in rows]
     print_table("switch", COLUMNS, with_verdicts(rows))
     finish("switch", rows, about)
 

@@ -6,8 +6,9 @@ record     on the broker's thread, per row: a run of publications that a client 
 write      on the writer's side, per row: from what was recorded to files on disk
 door       CPU per publication of a whole broker with 10,000 subscriptions, from bytes to bytes, one local delivery
            and one forward each, in chunks of so many: without a trace, with one publication of a hundred, with
-           all; the writer's thread included, on whatever core it runs. There are no sockets in it, which cost a
-           real broker several times as much; so what is asked of a node is not asked here
+           all; the writer's thread included, on whatever core it runs. The same with profiles (CBC), alone and beside
+           a trace of all. There are no sockets in it, which cost a real broker several times as much; so what is asked
+           of a node is not asked here
 
     make bench-trace                       everything (about a minute)
     make bench-trace ARGS='--only door'    one figure; also --quick
@@ -22,19 +23,21 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
+from typing import Any
 
-from harness import Row, Target, finish, machine, measure, print_table
-from runnel.broker.broker import Broker, BrokerConfig
+from common import Row, Target, finish, machine, measure, print_table
+from runnel.broker.config import BrokerConfig
 from runnel.broker.events import Connected, FramesArrived
 from runnel.broker.module import Module
-from runnel.broker.tables import OwnMatcher
+from runnel.compose import BrokerSpec, make_broker
 from runnel.errors import BugError
 from runnel.language import EVERYTHING, Filter, Op, Predicate
-from runnel.matching import engine_note, make_engine
-from runnel.routing.tree import TreeConfig, TreeRouting
+from runnel.matching import engine_note
+from runnel.modules.profiles.config import ProfilesConfig
+from runnel.modules.profiles.module import Cbc
 from runnel.trace.module import Tracing
 from runnel.trace.recorder import Recorder
-from runnel.trace.setup import NodeTrace, Settings
+from runnel.trace.setup import NodeTrace, TraceOptions
 from runnel.trace.writer import Writer, WriterConfig
 from runnel.wire import (
     PROTOCOL,
@@ -54,10 +57,14 @@ SYMBOLS = 50
 PUBLICATIONS = 5_000
 ACKNOWLEDGED = 500  # publications at a time: less than a window
 RUNS = (1, 10, 100)
+RECORDED = (  # what is traced, one publication of how many, and whether there are profiles
+    *(("off", 0, False), ("1 of 100", 100, False), ("all", 1, False)),
+    *(("off", 0, True), ("all", 1, True)),
+)
 COLUMNS = {
     "record": ("rows", "run", "us_per_row", "spread"),
     "write": ("rows", "us_per_row", "spread"),
-    "door": ("trace", "chunk", "us_per_publication", "spread", "overhead_percent"),
+    "door": ("trace", "profiles", "chunk", "us_per_publication", "spread", "overhead_percent"),
 }
 
 
@@ -69,17 +76,11 @@ def target_of(row: Row) -> Target | None:
     return None
 
 
-class Door:
+class TracedBench:
     """A broker, a publisher, a neighbour, and a client for each symbol."""
 
     def __init__(self, subscriptions: int, *modules: Module) -> None:
-        self.broker = Broker(
-            BrokerConfig("B"),
-            1,
-            OwnMatcher(make_engine()),
-            lambda tables: TreeRouting(TreeConfig(), tables),
-            modules,
-        )
+        self.broker = make_broker(BrokerSpec(BrokerConfig("B")), 1, added=modules)
         self.broker.start(0)
         self.clients = range(FIRST_CLIENT, FIRST_CLIENT + SYMBOLS)
         self._connect(PUBLISHER, "publisher", "client")
@@ -91,12 +92,12 @@ class Door:
             self._subscribe(NEIGHBOUR, 1_000 + conn, conn - FIRST_CLIENT, 0)
         for number in range(subscriptions - 2 * SYMBOLS):  # that want none
             self._subscribe(NEIGHBOUR, 10_000 + number, number % SYMBOLS, 10**12 + number)
-        # What is sent to the neighbour comes after an advertisement.
-        self._sent = {NEIGHBOUR: 1} | dict.fromkeys(self.clients, 0)
+        # What is sent to the neighbour comes after which links are missing, and an advertisement.
+        self._sent = {NEIGHBOUR: 2} | dict.fromkeys(self.clients, 0)
 
     def _connect(self, conn: int, name: str, kind: str) -> None:
         self.broker.handle(Connected(conn), 0)
-        self.arrive(conn, encode(Hello(PROTOCOL, kind, name, conn, 0, 0, 0, 0)))  # type: ignore[arg-type]
+        self.arrive(conn, encode(Hello(PROTOCOL, kind, name, conn, 0, 0, 0, 0)))
 
     def _subscribe(self, conn: int, id: int, symbol: int, least: int) -> None:
         wanted = Filter(
@@ -111,8 +112,10 @@ class Door:
     def acknowledge(self, each: int) -> None:
         """Every peer has got what it was sent: as much for each symbol."""
         for conn in self._sent:
-            self._sent[conn] += each * SYMBOLS if conn == NEIGHBOUR else each
-            self.arrive(conn, encode(Ack(self._sent[conn], 0, 0, False)))
+            is_neighbour = conn == NEIGHBOUR
+            self._sent[conn] += each * SYMBOLS if is_neighbour else each
+            heard_of = SYMBOLS if is_neighbour else 0  # clients that have connected
+            self.arrive(conn, encode(Ack(self._sent[conn], heard_of, 0, False)))
         if any(link.flying_bytes for link in self.broker.links.values()):
             raise BugError("the peers were not sent what this benchmark thinks")
 
@@ -151,13 +154,13 @@ def row_of(
 
 
 def record_rows(quick: bool) -> list[Row]:
-    """The module's hook alone, with a real broker behind it."""
+    """The hook of the recording alone, with a real broker behind it."""
     found = []
     for run in RUNS:
         for rows in ("publications", "deliveries"):
             recorder = Recorder()
             module = Tracing(recorder)
-            broker = Door(2 * SYMBOLS, module).broker
+            broker = TracedBench(2 * SYMBOLS, module).broker
             quotes = publications(500 if quick else PUBLICATIONS)
             pieces = [quotes[at : at + run] for at in range(0, len(quotes), run)]
             link = broker.links["publisher" if rows == "publications" else "neighbour"]
@@ -175,7 +178,7 @@ def record_rows(quick: bool) -> list[Row]:
             ) -> int:
                 began = process_time()
                 for piece, their in zip(pieces, hops, strict=True):
-                    module.routed(broker, link, piece, their, 1)  # noqa: B023 - called in this turn
+                    module.recording.routed(broker, link, piece, their, 1)  # noqa: B023 - called in this turn
                 recorder.seal()  # noqa: B023
                 watch.spent += process_time() - began  # noqa: B023
                 return sum(chunk.rows for chunk in recorder.take())  # noqa: B023
@@ -225,7 +228,7 @@ def write_rows(quick: bool) -> list[Row]:
 
 
 def door_rows(quick: bool) -> list[Row]:
-    """A whole broker, without a trace and with one."""
+    """A whole broker, without a trace or profiles, and with them."""
     found: list[Row] = []
     quotes = publications(500 if quick else PUBLICATIONS)
     for chunk in (10, 100):
@@ -233,23 +236,28 @@ def door_rows(quick: bool) -> list[Row]:
             b"".join(p.raw for p in quotes[at : at + chunk]) for at in range(0, len(quotes), chunk)
         ]
         plain = 0.0
-        for trace, sample in (("off", 0), ("1 of 100", 100), ("all", 1)):
+        for trace, sample, profiles in RECORDED:
             with TemporaryDirectory() as folder:
-                settings = Settings(Path(folder), sample=sample or 1, flush_interval_ns=10**9)
+                settings = TraceOptions(Path(folder), sample=sample or 1, flush_interval_ns=10**9)
                 node = NodeTrace(settings, "B", 1, print)
                 node.start()
-                door = Door(1_000 if quick else 10_000, *([node.module] if sample else []))
+                modules: list[Module] = [node.module] if sample else []
+                if profiles:
+                    shared = node.module.recording if sample else None
+                    modules.append(Cbc(ProfilesConfig(enabled=True), recording=shared))
+                door = TracedBench(1_000 if quick else 10_000, *modules)
 
-                def once(door: Door = door, pieces: list[bytes] = pieces) -> int:
+                def once(door: TracedBench = door, pieces: list[bytes] = pieces) -> int:
                     for number, piece in enumerate(pieces, 1):
                         door.arrive(PUBLISHER, piece)
                         if number % (ACKNOWLEDGED // chunk) == 0:  # noqa: B023 - called in this turn
                             door.acknowledge(ACKNOWLEDGED // SYMBOLS)
                     return len(quotes)
 
-                row = row_of("door", "us_per_publication", once, quick, trace=trace, chunk=chunk)
+                about: dict[str, Any] = {"trace": trace, "profiles": profiles, "chunk": chunk}
+                row = row_of("door", "us_per_publication", once, quick, **about)
                 node.stop(door.broker)
-            plain = row["us_per_publication"] if not sample else plain
+            plain = plain or row["us_per_publication"]
             row["overhead_percent"] = 100 * (row["us_per_publication"] / plain - 1)
             found.append(row)
     return found

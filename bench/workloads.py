@@ -30,7 +30,7 @@ _REAL_EVENTS = "events_wikipedia_edits/edits.parquet"
 _ROWS_READ = 40_000
 
 
-class Workload(NamedTuple):
+class MatchingWorkload(NamedTuple):
     """What an engine is measured with."""
 
     source: str
@@ -38,7 +38,7 @@ class Workload(NamedTuple):
     filters: Callable[[int], Iterator[Filter]]
 
 
-def make_workload(name: str, data: Path | None) -> Workload:
+def make_workload(name: str, data: Path | None) -> MatchingWorkload:
     """Make a workload by name: stock, intervals-K-p, strings or events."""
     if name.startswith("intervals-"):
         _, k, p = name.split("-")
@@ -55,7 +55,7 @@ def find_data() -> Path | None:
     return None
 
 
-def _stock(data: Path | None) -> Workload:
+def _stock(data: Path | None) -> MatchingWorkload:
     path = data / _REAL_STOCKS if data else None
     if path and path.exists():
         # A stretch of days with most symbols in it: quotes are sorted by date.
@@ -65,10 +65,10 @@ def _stock(data: Path | None) -> Workload:
         quotes = list(synthetic_quotes(symbol_count=80, days=500))
         source = "synthetic quotes"
     events = Random(2).sample(quotes, EVENTS)
-    return Workload(source, events, lambda count: balance_filters(quotes, count))
+    return MatchingWorkload(source, events, lambda count: balance_filters(quotes, count))
 
 
-def _intervals(k: int, p: float) -> Workload:
+def _intervals(k: int, p: float) -> MatchingWorkload:
     names = [f"a{number:02}" for number in range(INTERVAL_ATTRIBUTES)]
     random = Random(3)
     events: list[Event] = [{name: random.random() for name in names} for _ in range(EVENTS)]
@@ -83,10 +83,10 @@ def _intervals(k: int, p: float) -> Workload:
                 predicates.append(Predicate(name, Op.LE, low + p))
             yield Filter(predicates)
 
-    return Workload("uniform", events, filters)
+    return MatchingWorkload("uniform", events, filters)
 
 
-def _strings(data: Path | None) -> Workload:
+def _strings(data: Path | None) -> MatchingWorkload:
     random = Random(5)
     words = [_word(random) for _ in range(5_000)]
     weights = [1 / rank for rank in range(1, len(words) + 1)]
@@ -111,7 +111,7 @@ def _strings(data: Path | None) -> Workload:
             ]
             yield Filter(predicates)
 
-    return Workload("synthetic words", events, filters)
+    return MatchingWorkload("synthetic words", events, filters)
 
 
 def _word(random: Random) -> str:
@@ -131,7 +131,7 @@ def _pattern(draw: Random, op: Op, word: str) -> str:
     return word[start : start + length]
 
 
-def _events(data: Path | None) -> Workload:
+def _events(data: Path | None) -> MatchingWorkload:
     path = data / _REAL_EVENTS if data else None
     if path and path.exists():
         rows = [event for _, event in islice(read_events(path), _ROWS_READ)]
@@ -140,13 +140,13 @@ def _events(data: Path | None) -> Workload:
         rows = list(_synthetic_edits(_ROWS_READ))
         source = "synthetic stream (no data folder given)"
     events = Random(7).sample(rows, min(EVENTS, len(rows)))
-    return Workload(source, events, lambda count: _drawn_filters(rows, count))
+    return MatchingWorkload(source, events, lambda count: _drawn_filters(rows, count))
 
 
 def _drawn_filters(rows: list[Event], count: int) -> Iterator[Filter]:
     """Filters that want something like an event that was seen: a text of it, and up to two things more."""
     draw = Random(8)
-    telling = _telling(rows)
+    telling = _informative_attributes(rows)
     rows = [row for row in rows if not telling.isdisjoint(row)]
     for row in islice(cycle(draw.sample(rows, len(rows))), count):
         subject = draw.choice([name for name in row if name in telling])
@@ -156,7 +156,7 @@ def _drawn_filters(rows: list[Event], count: int) -> Iterator[Filter]:
         yield Filter(predicates)
 
 
-def _telling(rows: list[Event]) -> set[str]:
+def _informative_attributes(rows: list[Event]) -> set[str]:
     """The attributes that a subscription is about: texts none of whose values is nearly everywhere."""
     values: dict[str, Counter[str]] = {}
     for row in rows:

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from runnel.client import blocking
     from runnel.client.aio import Client, State, connect
+    from runnel.client.effects import Gap
     from runnel.client.events import Event
     from runnel.client.publisher import Publisher
     from runnel.client.subscription import Subscription
     from runnel.errors import (
+        AccessDenied,
+        AdvertisementRefused,
         ClientClosed,
         ConnectionFailed,
         InputError,
@@ -27,20 +30,27 @@ if TYPE_CHECKING:
         NetworkError,
         NoCredit,
         PublicationInDoubt,
+        PublicationRefused,
+        RoutesIncomplete,
         RunnelError,
+        SubscriptionRefused,
     )
     from runnel.language import Disjunction, Filter, Limits, Op, Predicate, parse, to_padres, to_sql
     from runnel.matching import Engine, make_engine
     from runnel.net.loops import run
+    from runnel.net.tls import Tls
     from runnel.version import __version__
 else:
     _ROOMS = {
         "runnel.client": ("blocking",),
         "runnel.client.aio": ("Client", "State", "connect"),
+        "runnel.client.effects": ("Gap",),
         "runnel.client.events": ("Event",),
         "runnel.client.publisher": ("Publisher",),
         "runnel.client.subscription": ("Subscription",),
         "runnel.errors": (
+            "AccessDenied",
+            "AdvertisementRefused",
             "ClientClosed",
             "ConnectionFailed",
             "InputError",
@@ -48,7 +58,10 @@ else:
             "NetworkError",
             "NoCredit",
             "PublicationInDoubt",
+            "PublicationRefused",
+            "RoutesIncomplete",
             "RunnelError",
+            "SubscriptionRefused",
         ),
         "runnel.language": (
             "Disjunction",
@@ -62,6 +75,7 @@ else:
         ),
         "runnel.matching": ("Engine", "make_engine"),
         "runnel.net.loops": ("run",),
+        "runnel.net.tls": ("Tls",),
         "runnel.version": ("__version__",),
     }
     _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
@@ -82,6 +96,8 @@ else:
 
 
 __all__ = [
+    "AccessDenied",
+    "AdvertisementRefused",
     "Client",
     "ClientClosed",
     "ConnectionFailed",
@@ -89,6 +105,7 @@ __all__ = [
     "Engine",
     "Event",
     "Filter",
+    "Gap",
     "InputError",
     "Limits",
     "MoveFailed",
@@ -97,10 +114,14 @@ __all__ = [
     "Op",
     "Predicate",
     "PublicationInDoubt",
+    "PublicationRefused",
     "Publisher",
+    "RoutesIncomplete",
     "RunnelError",
     "State",
     "Subscription",
+    "SubscriptionRefused",
+    "Tls",
     "__version__",
     "blocking",
     "connect",

@@ -1,7 +1,7 @@
-"""What is wrong with a configuration, in words that name the key: msgspec finds it, this says it.
+"""Explains msgspec's validation errors of a configuration in terms of its keys and values.
 
-msgspec speaks of JSON paths and Python types (``Expected `float` >= 0.05 - at `$.link.heartbeat_s` ``); whoever
-wrote the file knows keys and values.
+msgspec reports JSON paths and Python types (``Expected `float` >= 0.05 - at `$.link.heartbeat_s` ``); the author of the
+file thinks in keys and values.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ _PART = re.compile(r"\[\.\.\.\]|[^.\[]+")
 _FIELD = re.compile(r"(?:unknown|required) field `(?P<field>[^`]*)`")
 
 
-def explain(problem: str, tables: Mapping[str, Any], shape: type[msgspec.Struct]) -> str:
-    """The problem that msgspec found in these tables, for a person."""
+def explain(
+    problem: str,
+    tables: Mapping[str, Any],
+    shape: type[msgspec.Struct],
+    *,
+    shows_texts: bool = True,
+) -> str:
+    """An error message for the problem that msgspec found in these tables; texts in it may be secrets."""
     place = _PLACE.search(problem)
     path: list[str] = []
     info = inspect.type_info(shape)
@@ -28,7 +34,7 @@ def explain(problem: str, tables: Mapping[str, Any], shape: type[msgspec.Struct]
     for part in _PART.findall(place["path"] if place else ""):
         if isinstance(info, inspect.ListType):  # the list is named, not its item
             break
-        info, key = _step(info, part, value)
+        info, key = _step_into(info, part, value)
         value = value.get(key)
         path.append(key)
     if named := _FIELD.search(problem):
@@ -39,11 +45,12 @@ def explain(problem: str, tables: Mapping[str, Any], shape: type[msgspec.Struct]
         near = get_close_matches(named["field"], known, n=1)
         meant = f"did you mean {near[0]}? " if near else ""
         return f"{key}: there is no such key; {meant}known here: {', '.join(known)}"
-    return f"{'.'.join(path) or 'the file'}: must be {allowed(info, value)}, got {_shown(value)}"
+    shown = _format_value(value) if shows_texts or not isinstance(value, str) else "a text"
+    return f"{'.'.join(path) or 'the file'}: must be {describe_allowed(info, value)}, got {shown}"
 
 
-def _step(info: inspect.Type, part: str, value: Any) -> tuple[inspect.Type, str]:
-    """One step down a path. For a table with free keys msgspec does not say which: the first that is wrong."""
+def _step_into(info: inspect.Type, part: str, value: Any) -> tuple[inspect.Type, str]:
+    """One step down a path. For a table with free keys msgspec does not name the key: take the first invalid one."""
     if isinstance(info, inspect.StructType):
         return next(field.type for field in info.fields if field.name == part), part
     assert isinstance(info, inspect.DictType)
@@ -62,11 +69,13 @@ def _is_wrong(info: inspect.Type, value: Any) -> bool:
     return False
 
 
-def allowed(info: inspect.Type, value: Any) -> str:
-    """What would be right: the kind if the kind is wrong, the limit if only that is."""
+def describe_allowed(info: inspect.Type, value: Any) -> str:
+    """What is allowed: the type if the type is wrong, otherwise the limit that is violated."""
     match info:
         case inspect.UnionType(types=types):  # what is given, or nothing; TOML has no nothing
-            return allowed(next(t for t in types if not isinstance(t, inspect.NoneType)), value)
+            return describe_allowed(
+                next(t for t in types if not isinstance(t, inspect.NoneType)), value
+            )
         case inspect.LiteralType(values=values):
             return f"one of {', '.join(map(str, values))}"
         case inspect.BoolType():
@@ -84,12 +93,12 @@ def allowed(info: inspect.Type, value: Any) -> str:
                 return "a text in quotes"
             return f"{least or 0} to {most} characters long"
         case inspect.ListType(item_type=item):
-            return f"a list, each item {allowed(item, None)}"
+            return f"a list, each item {describe_allowed(item, None)}"
         case _:
             return "a table"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value as TOML would have it, or nearly."""
     if isinstance(value, bool):
         return str(value).lower()

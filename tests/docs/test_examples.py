@@ -7,13 +7,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted(
+    [*ROOT.glob("[A-Z]*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "examples" / "README.md"]
+)
 _PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROGRAM = re.compile(r"# \w+\.py\n")
 _LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def named(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_the_python_examples_of_a_document_run(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     names: dict[str, object] = {}
@@ -21,7 +27,7 @@ def test_the_python_examples_of_a_document_run(document: Path) -> None:
     for block in _PYTHON_BLOCK.finditer(text):
         line = text.count("\n", 0, block.start(1))
         if _PROGRAM.match(block.group(1)):
-            continue  # a whole program: tests/process/test_readme.py runs those
+            continue  # a whole program: tests/process/test_example_programs.py runs those
         example = parser.get_doctest(block.group(1), names, document.name, str(document), line)
         assert example.examples, f"{document.name}:{line}: a python block without >>> is never run"
         report: list[str] = []
@@ -31,7 +37,7 @@ def test_the_python_examples_of_a_document_run(document: Path) -> None:
         names = example.globs
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_the_links_of_a_document_lead_somewhere(document: Path) -> None:
     for link, _ in _LINK.findall(document.read_text(encoding="utf-8")):
         if not link.startswith(("http://", "https://")):

@@ -1,43 +1,52 @@
-"""Every place that the journey of a publication names is there."""
+"""The text of the journey of a publication names what is there, and what the publication really passes."""
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "journey-of-a-publication.md").read_text(encoding="utf-8")
-PLACES = sorted(set(re.findall(r"`([\w/]+\.py)::([\w.]+)`", TEXT)))
-TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py)`", TEXT)))
+from docs.generated import PARTS, between
+from docs.journey import all_places, calls_at, files_at, record
+from docs.places import FILE, PLACE, ROOT, SOURCES
+
+PAGE = (ROOT / "docs" / "journey-of-a-publication.md").read_text(encoding="utf-8")
+TEXT = PAGE
+for part in PARTS:
+    TEXT = between(part).sub("", TEXT)
+NAMED = sorted(set(PLACE.findall(TEXT)))
+FILES = sorted(set(FILE.findall(TEXT)))
+SECTIONS = [section.partition("\n") for section in re.split(r"^## ", TEXT, flags=re.MULTILINE)]
+ON_THE_WAY = [
+    (title, "::".join(found))
+    for title, _, section in SECTIONS
+    if not title.startswith(("Before", "When"))
+    for found in PLACE.findall(section)
+]
 
 
-def names_in(path: Path) -> set[str]:
-    """Classes, functions, methods and module variables, with dots between."""
-    found: set[str] = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found.add(node.name)
-        if isinstance(node, ast.ClassDef):
-            methods = [n.name for n in node.body if isinstance(n, ast.FunctionDef)]
-            found.update(f"{node.name}.{method}" for method in methods)
-        if isinstance(node, ast.Assign):
-            found.update(target.id for target in node.targets if isinstance(target, ast.Name))
-    return found
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_that_is_named_exists(file: str) -> None:
+    assert any((folder / file).exists() for folder in (ROOT, SOURCES))
 
 
-@pytest.mark.parametrize(("file", "name"), PLACES)
-def test_a_place_that_is_named_exists(file: str, name: str) -> None:
-    path = ROOT / "src" / "runnel" / file
-    assert path.exists(), f"there is no {file}"
-    assert name in names_in(path), f"{file} has no {name}"
+@pytest.mark.parametrize(("title", "place"), ON_THE_WAY)
+def test_a_place_on_the_way_was_passed(title: str, place: str) -> None:
+    assert place in all_places(), f"{title!r} names what was not called"
 
 
-@pytest.mark.parametrize("file", TESTS)
-def test_a_test_that_is_named_exists(file: str) -> None:
-    assert (ROOT / file).exists()
+def test_the_publication_goes_from_the_call_at_p_through_both_brokers_to_the_event_at_s() -> None:
+    way = [chain.at for chain in record() if chain.at != "P"]
+    assert way == ["B1", "B2", "S", "S"]
+    assert "Publisher.publish" in calls_at("P").splitlines()[0]
+    assert "Subscription.get" in calls_at("S").splitlines()[-2]
+
+
+def test_the_files_that_it_passes_in_b1_lead_from_socket_to_socket() -> None:
+    files = re.findall(r"^\| `([\w/]+\.py)` \|", files_at("B1"), re.MULTILINE)
+    assert files[:3] == ["net/tcp.py", "net/driver.py", "broker/broker.py"]
+    assert {"broker/router.py", "broker/links.py"} <= set(files)
+    assert "`TcpConnection.write`" in files_at("B1").splitlines()[2]
 
 
 def test_the_journey_names_its_places() -> None:
-    assert len(PLACES) > 30
-    assert "::" not in re.sub(r"`[\w/]+\.py::[\w.]+`", "", TEXT), "a name that is not checked"
+    assert len(NAMED) > 30 and len(ON_THE_WAY) > 20
+    assert "::" not in PLACE.sub("", TEXT), "a name that is not checked"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from runnel.placement.config import PlacementConfig
+from runnel.modules.placement.config import PlacementConfig
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "placement.md").read_text(encoding="utf-8")
@@ -20,7 +20,8 @@ def test_every_parameter_is_there_with_its_default() -> None:
 
 def test_every_outcome_is_there() -> None:
     sources = [
-        ROOT / "src" / "runnel" / "placement" / f"{name}.py" for name in ("placing", "grape_module")
+        ROOT / "src" / "runnel" / "modules" / "placement" / f"{name}.py"
+        for name in ("placing", "grape_module")
     ]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     outcomes = {

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from runnel.allocation.config import ProfilesConfig
-from runnel.allocation.plan import Plan
-from runnel.allocation.planner import ALGORITHMS
+from runnel.modules.profiles.config import ProfilesConfig
+from runnel.planning.documents.plan import Plan
+from runnel.planning.planner import ALGORITHMS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "planning.md").read_text(encoding="utf-8")
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness import Network
 from runnel.client.session import Session
 from runnel.language import Filter, parse
 from runnel.routing.tree import TreeConfig
@@ -28,6 +27,7 @@ from runnel.wire import (
     Unsubscribe,
     decode_selection,
 )
+from support.harness import StepNetwork
 
 BROKERS = ("B1", "B2", "B3", "B4")
 LINKS = (("B1", "B2"), ("B2", "B3"), ("B2", "B4"))
@@ -35,10 +35,10 @@ BOTH_WAYS = LINKS + tuple((b, a) for a, b in LINKS)
 
 
 @dataclass(slots=True)
-class Figure:
+class BalanceFigure3:
     """The network of the figure, and who is connected to it."""
 
-    net: Network
+    net: StepNetwork
     publisher: Session
     sub1: Session
     sub2: Session
@@ -98,22 +98,22 @@ def describe(frame: object) -> str:
     return type(frame).__name__
 
 
-def make_figure(tree: TreeConfig | None = None) -> Figure:
-    net = Network(tree or TreeConfig())
+def make_figure(tree: TreeConfig | None = None) -> BalanceFigure3:
+    net = StepNetwork(tree or TreeConfig())
     for name in reversed(BROKERS):
         net.broker(name, *(b for a, b in LINKS if a == name))
     net.settle()
     clients = [net.session(n, at) for n, at in (("pub", "B1"), ("sub1", "B4"), ("sub2", "B3"))]
     net.forget_sent()
-    return Figure(net, *clients)
+    return BalanceFigure3(net, *clients)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def figure() -> Figure:
+def figure() -> BalanceFigure3:
     return make_figure()
 
 
-def test_step_1_the_advertisement_is_flooded_to_all_brokers(figure: Figure) -> None:
+def test_step_1_the_advertisement_is_flooded_to_all_brokers(figure: BalanceFigure3) -> None:
     figure.step_1()
     assert figure.messages() == {link: ["Advertise a>1"] for link in LINKS}
     assert figure.srt("B1") == [("pub", "a>1")]
@@ -123,7 +123,7 @@ def test_step_1_the_advertisement_is_flooded_to_all_brokers(figure: Figure) -> N
     assert figure.net.between("B4", "sub1") == figure.net.between("B3", "sub2") == []
 
 
-def test_step_2_a_subscription_takes_the_reverse_path(figure: Figure) -> None:
+def test_step_2_a_subscription_takes_the_reverse_path(figure: BalanceFigure3) -> None:
     figure.step_1()
     figure.net.forget_sent()
     figure.step_2()
@@ -136,7 +136,7 @@ def test_step_2_a_subscription_takes_the_reverse_path(figure: Figure) -> None:
     assert figure.net.between("B1", "pub") == []
 
 
-def test_step_3_a_covered_subscription_stops_at_b2(figure: Figure) -> None:
+def test_step_3_a_covered_subscription_stops_at_b2(figure: BalanceFigure3) -> None:
     figure.step_1()
     figure.step_2()
     figure.net.forget_sent()
@@ -144,7 +144,7 @@ def test_step_3_a_covered_subscription_stops_at_b2(figure: Figure) -> None:
     assert figure.messages() == {("B3", "B2"): ["Subscribe a>9"]}
 
 
-def test_step_4_publications_reach_both_by_the_tables_of_the_figure(figure: Figure) -> None:
+def test_step_4_publications_reach_both_by_the_tables_of_the_figure(figure: BalanceFigure3) -> None:
     figure.step_1()
     figure.step_2()
     figure.step_3()
@@ -164,7 +164,7 @@ def test_step_4_publications_reach_both_by_the_tables_of_the_figure(figure: Figu
     }
 
 
-def all_set_up(tree: TreeConfig | None = None) -> Figure:
+def all_set_up(tree: TreeConfig | None = None) -> BalanceFigure3:
     figure = make_figure(tree)
     figure.step_1()
     figure.step_2()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from runnel.allocation.closeness import Metric, closeness
-from runnel.allocation.clustering import CramOptions
-from runnel.allocation.cram import cram
-from runnel.allocation.gifs import Gif, Relation, relation
-from runnel.allocation.load import Bin, Item, Traffic
-from runnel.allocation.packing import DoesNotFit, Scheme, bin_packing, fbf
-from runnel.allocation.poset import Poset, closeness_with_set, covered_set
-from runnel.allocation.profiles import Profile, PublisherProfile, size
+from runnel.planning.algorithms.cram.closeness import Metric, closeness
+from runnel.planning.algorithms.cram.clustering import CramOptions
+from runnel.planning.algorithms.cram.cram import cram
+from runnel.planning.algorithms.cram.gifs import Gif, Relation, relation
+from runnel.planning.algorithms.cram.poset import GifPoset, closeness_with_set, covered_gif_set
+from runnel.planning.algorithms.packing import DoesNotFit, Scheme, bin_packing, fbf
+from runnel.planning.load import Bin, Item, Traffic
+from runnel.planning.profiles import Profile, PublisherProfile, size
 
 SPAN = 100
 TRAFFIC = Traffic((PublisherProfile("P", float(SPAN), float(SPAN), SPAN - 1),), (SPAN,))
@@ -59,7 +59,7 @@ def test_fig_3_covered_sets_are_at_least_as_close(
     pair = closeness(metric, S1, S2)
     for parent, covered, value in ((S1, S1_COVERS, first), (S2, S2_COVERS, second)):
         gifs = [Gif(n, profile) for n, profile in enumerate(covered)]
-        chosen = covered_set(gifs, lambda gif: gif.size, room=60 - size(parent))
+        chosen = covered_gif_set(gifs, lambda gif: gif.size, room=60 - size(parent))
         assert len(chosen) == len(covered), "they do not overlap, and the load of the pair is 60"
         assert closeness_with_set(metric, parent, chosen) == pytest.approx(value)
         assert value >= pair, "accepted on ≥: with INTERSECT it is 8 against 8"
@@ -82,12 +82,12 @@ def test_fig_3_pairwise_clusters_the_two_and_takes_in_more() -> None:
 
 def test_a_covered_set_ends_before_it_exceeds_the_load_of_the_pair() -> None:
     gifs = [Gif(n, profile) for n, profile in enumerate(S1_COVERS)]
-    assert len(covered_set(gifs, lambda gif: gif.size, room=11)) == 2
+    assert len(covered_gif_set(gifs, lambda gif: gif.size, room=11)) == 2
 
 
 def test_a_covered_set_takes_what_is_new_not_what_overlaps() -> None:
     gifs = [Gif(0, bits(0, 10)), Gif(1, bits(2, 9)), Gif(2, bits(20, 3))]
-    chosen = covered_set(gifs, lambda gif: 1, room=2)
+    chosen = covered_gif_set(gifs, lambda gif: 1, room=2)
     assert [gif.number for gif in chosen] == [0, 2], "9 bits, but only one of them is new"
 
 
@@ -130,6 +130,13 @@ def test_gifs_intersect_the_lightest_of_each() -> None:
     assert result.units == 3
 
 
+def test_subscriptions_without_traffic_are_no_clusters() -> None:
+    pool = items(bits(0, 10), bits(0, 10), {}, {}, {})
+    result = cram(pool, bins(25), TRAFFIC, CramOptions(metric="XOR"))
+    assert result.units == 1
+    assert together(result.best) == [(0, 1, 2, 3, 4)]
+
+
 def test_a_pair_that_cannot_be_allocated_is_undone() -> None:
     result = cram(items(bits(0, 10), bits(5, 10)), bins(15, 15), TRAFFIC)
     assert result.units == 2 and result.best.brokers == 2
@@ -144,13 +151,22 @@ def test_cram_keeps_the_best_scheme_not_the_last() -> None:
     assert result.best.brokers == 2
     assert [scheme.brokers for scheme in result.schemes] == [2, 3]
     assert result.schemes[1].rate < result.best.rate
+    assert result.last == result.schemes[1]
+
+
+def test_the_last_scheme_under_xor_need_not_have_the_lowest_rate() -> None:
+    """XOR clusters the two with one bit each, which have nothing in common, before those that cover them."""
+    profiles = [bits(5, 6), bits(6, 1), bits(4, 2), bits(3, 1)]
+    result = cram(items(*profiles), bins(8, 8), TRAFFIC, CramOptions(metric="XOR", judge_every=1))
+    assert together(result.last) == [(0,), (1, 2, 3)]
+    assert result.last.rate == 10_000_000 > result.schemes[-1].rate == 9_000_000
 
 
 def test_search_pruning_stops_where_there_is_nothing_in_common_and_where_closeness_falls() -> None:
     chain = [bits(0, count) for count in (64, 32, 16, 8, 4, 2)]
     apart = [bits(70, count) for count in (20, 10, 5)]
     gifs = [Gif(n, profile) for n, profile in enumerate([*chain, *apart])]
-    poset = Poset("IOU")
+    poset = GifPoset("IOU")
     poset.add_all(gifs)
     assert [child.number for child in gifs[0].children.values()] == [1]
     found = poset.closest(gifs[1], lambda one, other: True)

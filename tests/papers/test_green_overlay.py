@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from runnel.allocation.layout import Layout, overloaded, predicted
-from runnel.allocation.load import Bin, Capacity, Item, Traffic
-from runnel.allocation.network import Network
-from runnel.allocation.overlay import (
+from runnel.errors import InputError
+from runnel.planning.algorithms.overlay import (
     OverlayOptions,
     build_overlay,
+    drop_idle_brokers,
     place_publishers,
-    without_idle,
 )
-from runnel.allocation.packing import Scheme, bin_packing
-from runnel.allocation.planner import make_plan
-from runnel.allocation.profiles import Profile, PublisherProfile
-from runnel.errors import InputError
+from runnel.planning.algorithms.packing import Scheme, bin_packing
+from runnel.planning.layout import Layout, overloaded_brokers, predict_loads
+from runnel.planning.load import Bin, Capacity, Item, Traffic
+from runnel.planning.network import Network
+from runnel.planning.planner import make_plan
+from runnel.planning.profiles import Profile, PublisherProfile
 
 SPAN = 100
 TRAFFIC = Traffic(
@@ -71,7 +71,7 @@ def test_a_child_is_one_subscription_with_the_or_of_its_own() -> None:
     scheme = Scheme({"L0": (0, 1), "L1": (2,)}, 0)
     layout = build_overlay(scheme, items, bins([60, 60], {"R": 90}), TRAFFIC, bin_packing, NONE)
     assert layout.parents == {"R": None, "L0": "R", "L1": "R"}
-    assert predicted(layout, items, TRAFFIC)["R"].output == 90
+    assert predict_loads(layout, items, TRAFFIC)["R"].output == 90
 
 
 SAME = [(bits(0, 40), 80)] * 4
@@ -116,7 +116,7 @@ def test_optimisation_2_takes_over_the_least_utilised_child_first() -> None:
     layout = build_overlay(scheme, items, all_bins, TRAFFIC, bin_packing, ONLY_2)
     assert layout.parents == {"R": None, "L0": "R"}
     assert layout.subscriptions == {"R": (1, 2), "L0": (0,)}
-    assert predicted(layout, items, TRAFFIC)["R"].output == 40 + 80 + 60
+    assert predict_loads(layout, items, TRAFFIC)["R"].output == 40 + 80 + 60
 
 
 def test_optimisation_3_takes_the_smallest_broker_that_can_do_the_work() -> None:
@@ -146,9 +146,11 @@ def test_where_no_output_is_left_publishers_at_their_subscribers_may_save_it() -
     named = {one.name: one for one in all_bins}
     layout = build_overlay(scheme, items, all_bins, TRAFFIC, bin_packing)
     assert set(layout.parents) == {"L0", "L1", "L2"}
-    assert overloaded(predicted(layout, items, TRAFFIC), named), "with all publishers at the root"
+    assert overloaded_brokers(predict_loads(layout, items, TRAFFIC), named), (
+        "with all publishers at the root"
+    )
     placed = place_publishers(layout, items, TRAFFIC, named)
-    assert overloaded(predicted(placed, items, TRAFFIC), named) == []
+    assert overloaded_brokers(predict_loads(placed, items, TRAFFIC), named) == []
 
 
 def test_where_nothing_helps_an_error_says_so() -> None:
@@ -173,7 +175,7 @@ def test_grape_takes_publishers_to_their_subscribers() -> None:
     named = {one.name: one for one in all_bins}
     placed = place_publishers(layout, items, TRAFFIC, named)
     assert placed.publishers == {0: "L0", 1: "L1", 2: "L2", 3: "R"}, "nobody wants the fourth"
-    before, after = predicted(layout, items, TRAFFIC), predicted(placed, items, TRAFFIC)
+    before, after = predict_loads(layout, items, TRAFFIC), predict_loads(placed, items, TRAFFIC)
     assert sum(load.input for load in after.values()) < sum(load.input for load in before.values())
     assert after["R"].output == 0
 
@@ -188,7 +190,7 @@ def test_a_publisher_stays_where_its_move_would_overload_a_broker() -> None:
         named = {one.name: one for one in all_bins}
         placed = place_publishers(layout, items, TRAFFIC, named)
         assert placed.publishers[0] == home
-        assert overloaded(predicted(placed, items, TRAFFIC), named) == []
+        assert overloaded_brokers(predict_loads(placed, items, TRAFFIC), named) == []
 
 
 def test_a_broker_through_which_nothing_flows_any_more_is_dropped() -> None:
@@ -199,7 +201,9 @@ def test_a_broker_through_which_nothing_flows_any_more_is_dropped() -> None:
     named = {one.name: one for one in all_bins}
     traffic = Traffic(TRAFFIC.publishers[:3], TRAFFIC.spans[:3])
     layout = build_overlay(scheme, items, all_bins, traffic, bin_packing, NONE)
-    assert without_idle(layout, items, traffic, named) == layout, "the publishers are there"
-    placed = without_idle(place_publishers(layout, items, traffic, named), items, traffic, named)
+    assert drop_idle_brokers(layout, items, traffic, named) == layout, "the publishers are there"
+    placed = drop_idle_brokers(
+        place_publishers(layout, items, traffic, named), items, traffic, named
+    )
     assert placed.parents == {"L1": None, "L0": "L1", "L2": "L1"}
-    assert overloaded(predicted(placed, items, traffic), named) == []
+    assert overloaded_brokers(predict_loads(placed, items, traffic), named) == []

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from runnel.allocation.load import MICRO, Capacity, Delay, Item, Scaling, Traffic, scaling_for
-from runnel.allocation.network import Network
-from runnel.allocation.packing import bin_packing
-from runnel.allocation.profiles import (
+from runnel.planning.algorithms.packing import bin_packing
+from runnel.planning.load import MICRO, Capacity, Delay, Item, Scaling, Traffic, scaling_for
+from runnel.planning.network import Network
+from runnel.planning.profiles import (
     BITS,
     BitVector,
     PublisherProfile,
     SubscriptionProfile,
-    synchronised,
+    synchronise,
     union,
 )
 
@@ -51,7 +51,7 @@ def test_fig_1_two_subscriptions_become_one() -> None:
     for id in (76, 79):
         s2.record("Adv1", id)
     publishers = [PublisherProfile("Adv1", 1, 100, 79), PublisherProfile("Adv2", 1, 100, 148)]
-    windows = synchronised(publishers, [s1, s2])
+    windows = synchronise(publishers, [s1, s2])
     assert windows.spans == (5, 5), "75 to 79 and 144 to 148"
     one, other = windows.profiles
     assert one == {0: 0b00111, 1: 0b11111}
@@ -63,7 +63,7 @@ def test_a_window_is_no_longer_than_the_vectors() -> None:
     profile = SubscriptionProfile("S")
     for id in range(1, 31):
         profile.record("P", id, length=10)
-    windows = synchronised([PublisherProfile("P", 1, 1, 32)], [profile], length=10)
+    windows = synchronise([PublisherProfile("P", 1, 1, 32)], [profile], length=10)
     assert windows.spans == (10,)
     assert windows.profiles == ({0: 0b0011111111},), "23 to 32; 31 and 32 were not wanted"
 
@@ -92,8 +92,8 @@ def test_the_matching_rate_is_the_inverse_of_the_delay() -> None:
     delay = Delay(base_ns=1_000_000, each_ns=10_000)
     assert delay.rate(0) == 1_000 * MICRO
     assert delay.rate(100) == 500 * MICRO
-    assert delay.most(500 * MICRO) == 100
-    assert delay.most(1_001 * MICRO) == -1, "not even with none"
+    assert delay.most_subscriptions(500 * MICRO) == 100
+    assert delay.most_subscriptions(1_001 * MICRO) == -1, "not even with none"
 
 
 @pytest.mark.parametrize(

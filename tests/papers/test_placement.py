@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runnel.placement.grape import CLIENT, Report, Session, choose, with_delivery
-from runnel.placement.pop import LOCAL, ProfileTable, next_step
+from runnel.modules.placement.grape import CLIENT, BrokerReport, SessionTree, choose, with_delivery
+from runnel.modules.placement.pop import LOCAL, ProfileTable, next_step
 
 # Fig. 1: P is at B1. The text gives B1's table and 15 behind B5, all of them at and behind B6; how B6's 15 are
 # shared out is not in our text, only that none of its neighbours satisfies the condition.
@@ -56,18 +56,33 @@ def test_fig_3_the_bit_vector_of_a_trace_session() -> None:
 
 # Five brokers, the publisher at A:   A – B – C, B – D – E
 FIVE = {
-    "A": Report("A", ("B",), 0b0000, 0, 0.0, 0.001, {"B": 0.002}, {"B": 0.010}),
-    "B": Report(
-        *("B", ("A", "C", "D"), 0b0001, 1, 0.0, 0.001),
+    "A": BrokerReport("A", ("B",), 0b0000, 0, 0.0, 0.001, {"B": 0.002}, {"B": 0.010}),
+    "B": BrokerReport(
+        "B",
+        ("A", "C", "D"),
+        0b0001,
+        1,
+        0.0,
+        0.001,
         {CLIENT: 0.001, "A": 0.002, "C": 0.002, "D": 0.002},
         {"A": 0.010, "C": 0.010, "D": 0.010},
     ),
-    "C": Report("C", ("B",), 0b0011, 2, 0.0, 0.001, {CLIENT: 0.001, "B": 0.002}, {"B": 0.010}),
-    "D": Report(
-        *("D", ("B", "E"), 0b0000, 0, 0.0, 0.001),
-        *({"B": 0.002, "E": 0.002}, {"B": 0.010, "E": 0.010}),
+    "C": BrokerReport(
+        "C", ("B",), 0b0011, 2, 0.0, 0.001, {CLIENT: 0.001, "B": 0.002}, {"B": 0.010}
     ),
-    "E": Report("E", ("D",), 0b1111, 4, 0.0, 0.001, {CLIENT: 0.001, "D": 0.002}, {"D": 0.010}),
+    "D": BrokerReport(
+        "D",
+        ("B", "E"),
+        0b0000,
+        0,
+        0.0,
+        0.001,
+        {"B": 0.002, "E": 0.002},
+        {"B": 0.010, "E": 0.010},
+    ),
+    "E": BrokerReport(
+        "E", ("D",), 0b1111, 4, 0.0, 0.001, {CLIENT: 0.001, "D": 0.002}, {"D": 0.010}
+    ),
 }
 
 
@@ -83,7 +98,7 @@ FIVE = {
     ],
 )
 def test_algorithm_3_by_hand(broker: str, upstream: str, bits: int) -> None:
-    assert Session(FIVE).calc_downstream_bv(broker, upstream) == bits
+    assert SessionTree(FIVE).calc_downstream_bv(broker, upstream) == bits
 
 
 @pytest.mark.parametrize(
@@ -97,13 +112,13 @@ def test_algorithm_3_by_hand(broker: str, upstream: str, bits: int) -> None:
     ],
 )
 def test_algorithm_2_by_hand(broker: str, rate: int) -> None:
-    assert Session(FIVE).calc_total_msg_rate(broker) == rate
+    assert SessionTree(FIVE).calc_total_msg_rate(broker) == rate
 
 
 def test_algorithm_1_by_hand() -> None:
     # A hop costs 1 ms of matching, 2 ms of queueing and 10 ms on the link; a delivery 1 + 1 ms.
     # From E: 4 deliveries at 2 ms, 1 at 26 + 2, 2 at 39 + 2: 118 ms over 7 deliveries.
-    session = Session(FIVE)
+    session = SessionTree(FIVE)
     assert session.calc_avg_delay("E") == pytest.approx(0.118 / 7)
     # From B: 1 at 2 ms, 2 at 15 ms, 4 at 28 ms.
     assert session.calc_avg_delay("B") == pytest.approx((0.002 + 2 * 0.015 + 4 * 0.028) / 7)
@@ -121,9 +136,9 @@ def test_the_choice_follows_the_metric_and_its_weight() -> None:
 
 
 def test_ties_are_settled_by_hops_then_by_staying() -> None:
-    same = {name: Report(name, neighbours, 1, 1) for name, neighbours in TRIANGLE.items()}
+    same = {name: BrokerReport(name, neighbours, 1, 1) for name, neighbours in TRIANGLE.items()}
     assert choose(same, "M").broker == "M"
-    nothing_here = same | {"M": Report("M", TRIANGLE["M"], 0, 0)}
+    nothing_here = same | {"M": BrokerReport("M", TRIANGLE["M"], 0, 0)}
     assert choose(nothing_here, "L").broker == "L"
 
 
@@ -133,7 +148,7 @@ TRIANGLE = {"L": ("M",), "M": ("L", "R"), "R": ("M",)}
 def test_a_chain_of_thousands_is_no_problem() -> None:
     names = [f"B{n}" for n in range(3_000)]
     chain = {
-        name: Report(name, tuple(names[max(0, n - 1) : n] + names[n + 1 : n + 2]), 1, 1)
+        name: BrokerReport(name, tuple(names[max(0, n - 1) : n] + names[n + 1 : n + 2]), 1, 1)
         for n, name in enumerate(names)
     }
-    assert Session(chain).calc_downstream_bv(names[0], None) == 1
+    assert SessionTree(chain).calc_downstream_bv(names[0], None) == 1

@@ -11,14 +11,15 @@ import time
 
 import pytest
 
-from door import ALL, Door
-from placed import SECOND, Placed
 from runnel.language import parse
-from runnel.placement.config import PlacementConfig, Wanted
-from runnel.placement.grape import CLIENT, Candidate, Report, choose
-from runnel.placement.grape_module import Grape
-from runnel.placement.messages import Tia, Tir, session_of
+from runnel.modules.placement.config import PlacementConfig, PublisherSettings
+from runnel.modules.placement.grape import CLIENT, BrokerReport, Candidate, choose
+from runnel.modules.placement.grape_module import Grape
+from runnel.modules.placement.messages import Tia, Tir, session_of
+from runnel.quantities import SECOND
 from runnel.wire import Advertise, Subscribe, make_publication, raw_selection
+from support.door import ALL, Door
+from support.placed import PlacementWorld
 
 DELIVERED = (213, 215, 216, 217, 220, 222, 225, 226)
 PRINTED = "0 1 0 1 1 1 0 0 1 0 1 0 0 1 1 0 0".split()
@@ -45,12 +46,12 @@ def test_fig_3_the_bit_vector_of_a_trace_session() -> None:
     bits = int.from_bytes(report.bits, "little")
     assert [str(bits >> place & 1) for place in range(17)] == PRINTED
     assert report.deliveries == len(DELIVERED)
-    module = door.broker._modules["grape"]
-    assert isinstance(module, Grape) and module.trace(34) is None, "cleared with the answer"
+    module = door.broker.modules["grape"]
+    assert isinstance(module, Grape) and module.session(34) is None, "cleared with the answer"
 
 
-def by_hand(config: PlacementConfig) -> tuple[Placed, int]:
-    placed = Placed(LINKS, config, latencies_ms=LATENCIES)
+def by_hand(config: PlacementConfig) -> tuple[PlacementWorld, int]:
+    placed = PlacementWorld(LINKS, config, latencies_ms=LATENCIES)
     placed.subscribers("B", 1, "a = 1")
     placed.subscribers("C", 1, "a <= 2")
     placed.subscribers("E", 1, "a >= 0")
@@ -61,7 +62,7 @@ def grape(**parameters: object) -> PlacementConfig:
     return PlacementConfig("grape", g_threshold=len(SESSION), **parameters)  # type: ignore[arg-type]
 
 
-def candidates(placed: Placed) -> dict[str, Candidate]:
+def candidates(placed: PlacementWorld) -> dict[str, Candidate]:
     (decision,) = placed.grapes["A"].decisions
     return {one.broker: one for one in decision.candidates}
 
@@ -78,7 +79,7 @@ def test_algorithm_2_and_3_through_the_messages() -> None:
         "E": 2 + 2 + 2 + 4,
     }
     assert placed.moves == [("A", id, "E", "sim://E")]
-    assert all(module.trace(id) is None for module in placed.grapes.values()), "cleared"
+    assert all(module.session(id) is None for module in placed.grapes.values()), "cleared"
 
 
 def test_algorithm_1_through_the_messages() -> None:
@@ -100,8 +101,8 @@ def test_algorithm_1_through_the_messages() -> None:
 def test_requests_and_answers_go_once_over_each_link_that_carried_the_session() -> None:
     placed, _ = by_hand(grape())
     placed.publish("P", SESSION)
-    assert placed.taken("Tir") == {"B": 1, "C": 1, "D": 1, "E": 1}
-    assert placed.taken("Tia") == {"A": 1, "B": 2, "D": 1}
+    assert placed.messages_in("Tir") == {"B": 1, "C": 1, "D": 1, "E": 1}
+    assert placed.messages_in("Tia") == {"A": 1, "B": 2, "D": 1}
 
 
 @pytest.mark.parametrize("at", ["A", "B", "C", "E"])
@@ -109,7 +110,7 @@ def test_load_1_percent_is_delay_100_percent(at: str) -> None:
     chosen = []
     for metric, weight in (("load", 1.0), ("delay", 100.0)):
         config = grape(metric=metric, weight_percent=weight, gain_percent_min=0)
-        placed = Placed(LINKS, config, latencies_ms={**LATENCIES, ("D", "E"): 40.0})
+        placed = PlacementWorld(LINKS, config, latencies_ms={**LATENCIES, ("D", "E"): 40.0})
         placed.subscribers("B", 8, "a <= 2")
         placed.subscribers("C", 3, "a = 1")
         placed.subscribers("E", 1, "a >= 0")
@@ -124,28 +125,28 @@ def test_load_1_percent_is_delay_100_percent(at: str) -> None:
 def test_all_choose_the_broker_that_has_all_subscribers(at: str) -> None:
     """X = 1 of the paper's sweep."""
     settings = {
-        "pop": Wanted("pop"),
-        "load": Wanted("grape", "load", 100.0),
-        "delay": Wanted("grape", "delay", 100.0),
+        "pop": PublisherSettings("pop"),
+        "load": PublisherSettings("grape", "load", 100.0),
+        "delay": PublisherSettings("grape", "delay", 100.0),
     }
     config = PlacementConfig(publishers=settings, g_threshold=4, p_threshold=4)
-    placed = Placed(LINKS, config, latencies_ms=LATENCIES)
+    placed = PlacementWorld(LINKS, config, latencies_ms=LATENCIES)
     placed.subscribers("D", 3)
     for name in settings:
         placed.publisher(name, at)
         placed.publish(name, range(30))
-    decided = [d for algorithm in ("pop", "grape") for d in placed.decided(algorithm)]
+    decided = [d for algorithm in ("pop", "grape") for d in placed.decisions(algorithm)]
     assert {(d["publisher"], d["to"]) for d in decided} == {(name, "D") for name in settings}
 
 
-def wide(brokers: int, fan_out: int, bits: int) -> dict[str, Report]:
+def wide(brokers: int, fan_out: int, bits: int) -> dict[str, BrokerReport]:
     """A balanced tree in which everybody delivers something."""
     beside: dict[int, list[int]] = {n: [] for n in range(brokers)}
     for n in range(1, brokers):
         beside[n].append((n - 1) // fan_out)
         beside[(n - 1) // fan_out].append(n)
     return {
-        f"B{n}": Report(
+        f"B{n}": BrokerReport(
             f"B{n}",
             tuple(f"B{other}" for other in others),
             (0x9E3779B97F4A7C15 * (n + 1)) ** 3 % (1 << bits),

@@ -15,14 +15,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness import SECOND, Network
 from runnel.client.effects import Migrated
-from runnel.client.migration import Migration, Step
+from runnel.client.migration import MigrationStep, PublisherMigration
 from runnel.client.session import Session
 from runnel.language import parse
-from runnel.placement.migration import Migration as MigrationModule
+from runnel.modules.placement.migration import Migration
+from runnel.quantities import SECOND
 from runnel.routing.tree import TreeConfig
 from runnel.wire import Mcm, Mum, Subscribe, Unsubscribe
+from support.harness import StepNetwork
 
 LINKS = (("B2", "B1"), ("B4", "B1"), ("B5", "B1"), ("B7", "B5"), ("B6", "B5"), ("B8", "B6"))
 BROKERS = ("B1", "B2", "B4", "B5", "B6", "B7", "B8")
@@ -31,27 +32,29 @@ SUBSCRIBERS = {"s2": "B2", "s4": "B4", "s5": "B5", "s6": "B6", "s7": "B7", "s8":
 
 
 @dataclass(slots=True)
-class Figure:
+class MigrationFigure:
     """The network of the figure, the publisher in its first session, and the one it goes to."""
 
-    net: Network
+    net: StepNetwork
     source: Session
     id: int
     target: Session | None = None
-    migration: Migration | None = None
+    migration: PublisherMigration | None = None
 
-    def set_out(self, broker: str = "B6") -> Migration:
+    def set_out(self, broker: str = "B6") -> PublisherMigration:
         """The publisher's second session connects; the migration is about to begin."""
         self.target = self.net.session("p/2", broker)
-        self.migration = Migration(self.id, self.source, self.target, self.net.now, 5 * SECOND)
+        self.migration = PublisherMigration(
+            self.id, self.source, self.target, self.net.now, 5 * SECOND
+        )
         return self.migration
 
-    def go(self) -> Step:
+    def go(self) -> MigrationStep:
         """Let the migration go as far as it can."""
-        assert self.migration is not None
+        assert self.migration is not None and self.target is not None
         while True:
             for effect in self.net.effects("p/2", Migrated):
-                self.migration.arrived(effect)
+                self.migration.handle_effect(self.target, effect)
             step = self.migration.step
             self.migration.advance(self.net.now)
             self.net.settle()
@@ -74,24 +77,24 @@ class Figure:
         return {names[row.id]: row.link.name for row in rows}
 
 
-def figure(covering: bool = False) -> Figure:
-    net = Network(tree=TreeConfig(covering=covering))
+def figure(covering: bool = False) -> MigrationFigure:
+    net = StepNetwork(tree=TreeConfig(covering=covering))
     for name in BROKERS:
         dials = [dialled for dialler, dialled in LINKS if dialler == name]
-        net.broker(name, *dials, modules=(MigrationModule(),))
+        net.broker(name, *dials, modules=(Migration(),))
     net.settle()
     net.advance(2 * SECOND)
     source, id = net.publisher("p", "B1", "a > 0")
     for name, broker in SUBSCRIBERS.items():
         net.subscriber(name, broker, "a > 0")
-    return Figure(net, source, id)
+    return MigrationFigure(net, source, id)
 
 
 def test_operation_1_turns_the_brokers_on_the_path_and_no_others() -> None:
     fig = figure()
     assert [fig.last_hop(b) for b in PATH] == ["p", "B1", "B5"]
     fig.set_out()
-    assert fig.go() is Step.DONE
+    assert fig.go() is MigrationStep.DONE
     assert [fig.last_hop(b) for b in PATH] == ["B5", "B6", "p/2"]
     assert [fig.last_hop(b) for b in ("B2", "B4", "B7", "B8")] == ["B1", "B1", "B5", "B6"]
     heard = [(a, b) for a, b, frame in fig.net.sent if isinstance(frame, (Mum, Mcm))]
@@ -129,12 +132,12 @@ def test_stale_subscriptions_go_behind_the_mcm_not_with_the_mum() -> None:
         fig.source.publish(fig.id, {"a": value})
     fig.net.settle()
     fig.set_out()
-    assert fig.go() is Step.CROSSING
+    assert fig.go() is MigrationStep.CROSSING
     assert [fig.last_hop(b) for b in PATH] == ["B5", "B6", "p/2"]
     assert set(fig.subscribers_at("B1")) == set(SUBSCRIBERS)
     fig.net.release("B1", "B5")
     fig.net.settle()
-    assert fig.go() is Step.DONE
+    assert fig.go() is MigrationStep.DONE
     for name in SUBSCRIBERS:
         assert fig.net.delivered(name) == [1, 2, 3]
 
@@ -143,14 +146,14 @@ def test_what_is_published_comes_once_and_in_order_through_it_all() -> None:
     fig = figure(covering=True)
     fig.source.publish(fig.id, {"a": 1})
     fig.set_out()
-    assert fig.go() is Step.DONE
+    assert fig.go() is MigrationStep.DONE
     assert fig.target is not None and fig.id not in fig.source.publishers
     fig.target.publish(fig.id, {"a": 2})
     fig.net.settle()
     for name in SUBSCRIBERS:
         assert fig.net.delivered(name) == [1, 2]
     # It is the same publisher to everybody: same id, and the count goes on.
-    frames = {p.identity for _, _, p in fig.net.sent if type(p).__name__ == "Publication"}
+    frames = {p.identity for _, _, p in fig.net.sent if type(p).__name__ == "Publication"}  # type: ignore[union-attr]
     assert len({advertisement for advertisement, _ in frames}) == 1
     assert {counter for _, counter in frames} == {1, 2}
 
@@ -167,13 +170,13 @@ def test_one_that_comes_in_the_middle_is_served_from_the_new_place() -> None:
     fig = figure()
     fig.net.hold("B5", "B6")  # the MCM is slow
     fig.set_out()
-    assert fig.go() is Step.CROSSING
+    assert fig.go() is MigrationStep.CROSSING
     late = fig.net.session("late", "B4")
     late.subscribe(parse("a > 0"))
     fig.net.settle()
     fig.net.release("B5", "B6")
     fig.net.settle()
-    assert fig.go() is Step.DONE
+    assert fig.go() is MigrationStep.DONE
     assert fig.target is not None
     fig.target.publish(fig.id, {"a": 7})
     fig.net.settle()
@@ -196,12 +199,12 @@ def test_a_broker_on_the_path_crashes_at_every_step(victim: str, held: tuple[str
     for _ in range(100):
         fig.net.advance(SECOND)
         fig.go()
-    if victim == "B1" and migration.step is Step.RETURNING:
+    if victim == "B1" and migration.step is MigrationStep.RETURNING:
         fig.source.connect("B2", fig.net.now)  # its home does not come back
         fig.net.settle()
         fig.go()
     assert migration.is_over
-    owner = fig.target if migration.step is Step.DONE else fig.source
+    owner = fig.target if migration.step is MigrationStep.DONE else fig.source
     assert owner is not None and owner.may_publish(fig.id)
     home = owner.home
     assert home is not None

@@ -13,17 +13,24 @@ from __future__ import annotations
 
 import pytest
 
-from placed import Placed
-from runnel.placement.config import PlacementConfig
-from runnel.placement.pop import LOCAL
+from runnel.modules.placement.config import PlacementConfig
+from runnel.modules.placement.pop import LOCAL
+from support.placed import PlacementWorld
 
-LINKS = (("B1", "B2"), ("B2", "B3"), ("B1", "B4"), ("B1", "B5"), ("B5", "B6"))
-LINKS += (("B6", "B7"), ("B6", "B8"))
+LINKS = (
+    ("B1", "B2"),
+    ("B2", "B3"),
+    ("B1", "B4"),
+    ("B1", "B5"),
+    ("B5", "B6"),
+    ("B6", "B7"),
+    ("B6", "B8"),
+)
 SUBSCRIBERS = {"B1": 1, "B2": 4, "B3": 2, "B4": 3, "B6": 4, "B7": 6, "B8": 5}
 
 
-def figure_1(config: PlacementConfig) -> tuple[Placed, int]:
-    placed = Placed(LINKS, config)
+def figure_1(config: PlacementConfig) -> tuple[PlacementWorld, int]:
+    placed = PlacementWorld(LINKS, config)
     for broker, count in SUBSCRIBERS.items():
         placed.subscribers(broker, count)
     return placed, placed.publisher("P", "B1")
@@ -43,14 +50,14 @@ def test_fig_1_the_tables_after_one_traced_publication() -> None:
         "B7": {LOCAL: 6},
         "B8": {LOCAL: 5},
     }
-    assert placed.taken("Trm") == {"B1": 3, "B2": 1, "B5": 1, "B6": 2}, "one for each link"
+    assert placed.messages_in("Trm") == {"B1": 3, "B2": 1, "B5": 1, "B6": 2}, "one for each link"
 
 
 def test_fig_1_the_request_goes_by_b5_to_b6_and_nowhere_else() -> None:
     placed, id = figure_1(PlacementConfig("pop", p_threshold=1))
     placed.publish("P", [1])
-    assert placed.taken("Rrm") == {"B5": 1, "B6": 1}
-    assert placed.taken("Ram") == {"B5": 1, "B1": 1}
+    assert placed.messages_in("Rrm") == {"B5": 1, "B6": 1}
+    assert placed.messages_in("Ram") == {"B5": 1, "B1": 1}
     (decision,) = placed.pops["B1"].decisions
     assert (decision.publisher, decision.at, decision.to) == ("P", "B1", "B6")
     assert decision.numbers["path"] == ["B1", "B5", "B6"]
@@ -67,7 +74,7 @@ def test_fig_1_the_request_goes_by_b5_to_b6_and_nowhere_else() -> None:
     ],
 )
 def test_fig_2_a_and_b(behind_b1: int, at_b2: int, behind_b3: int, closest: str) -> None:
-    placed = Placed(
+    placed = PlacementWorld(
         (("B0", "B2"), ("B2", "B1"), ("B2", "B3")), PlacementConfig("pop", p_threshold=1)
     )
     for broker, count in (("B1", behind_b1), ("B2", at_b2), ("B3", behind_b3)):
@@ -79,21 +86,21 @@ def test_fig_2_a_and_b(behind_b1: int, at_b2: int, behind_b3: int, closest: str)
 
 @pytest.mark.parametrize(("behind", "here"), [(2, 5), (5, 5), (0, 3), (0, 0)])
 def test_fig_2_c_the_original_broker_is_the_closest(behind: int, here: int) -> None:
-    placed = Placed((("B2", "B1"), ("B2", "B3")), PlacementConfig("pop", p_threshold=1))
+    placed = PlacementWorld((("B2", "B1"), ("B2", "B3")), PlacementConfig("pop", p_threshold=1))
     placed.subscribers("B1", behind)
     placed.subscribers("B2", here)
     placed.publisher("P", "B2")
     placed.publish("P", [1])
-    assert placed.moves == [] and placed.taken("Rrm") == {}
-    assert [(d["to"], d["outcome"]) for d in placed.decided("pop")] == [("B2", "stays")]
+    assert placed.moves == [] and placed.messages_in("Rrm") == {}
+    assert [(d["to"], d["outcome"]) for d in placed.decisions("pop")] == [("B2", "stays")]
 
 
 def test_a_decision_takes_p_threshold_results_and_then_as_many_again() -> None:
-    placed = Placed((("B1", "B2"),), PlacementConfig("pop", p_threshold=5, n=1_000))
+    placed = PlacementWorld((("B1", "B2"),), PlacementConfig("pop", p_threshold=5, n=1_000))
     placed.subscribers("B1", 2)
     id = placed.publisher("P", "B1")
     placed.publish("P", range(4))
-    assert placed.decided("pop") == []
+    assert placed.decisions("pop") == []
     placed.publish("P", range(20), every_s=1)
     traced = placed.pops["B1"].table(id)
-    assert traced is not None and len(placed.decided("pop")) == traced.traced // 5 > 1
+    assert traced is not None and len(placed.decisions("pop")) == traced.traced // 5 > 1

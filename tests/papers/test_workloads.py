@@ -9,9 +9,10 @@ from itertools import islice
 import pytest
 
 from runnel.language import Filter, Op
+from runnel.quantities import MINUTE, SECOND
 from runnel.workload.measure import measure, timeline
 from runnel.workload.registry import make_workload
-from runnel.workload.shape import MINUTE, SECOND, Workload
+from runnel.workload.shape import Workload
 from runnel.workload.zipf import DATA_SETS
 
 POINT = 0.01
@@ -22,7 +23,7 @@ def shape(wanted: Filter) -> tuple[tuple[str, Op], ...]:
 
 
 def shares(workload: Workload) -> dict[tuple[tuple[str, Op], ...], float]:
-    found = Counter(shape(one.selection) for one in workload.subscribers)
+    found = Counter(shape(one.selection) for one in workload.subscribers)  # type: ignore[arg-type]
     return {form: count / len(workload.subscribers) for form, count in found.items()}
 
 
@@ -101,7 +102,7 @@ class TestPlacement:
 
     def test_the_templates_have_the_printed_form(self) -> None:
         workload = make_workload("stocks", {"templates": "placement"})
-        forms = {one.group: shape(one.selection) for one in workload.subscribers}
+        forms = {one.group: shape(one.selection) for one in workload.subscribers}  # type: ignore[arg-type]
         assert forms == {
             "low": (STOCK[0], ("highLow%Diff", Op.GT), STOCK[1]),
             "medium": (STOCK[0], ("openClose%Diff", Op.GT), STOCK[1], ("volume", Op.GT)),
@@ -111,13 +112,13 @@ class TestPlacement:
     def test_printed_thresholds_are_taken_as_they_stand(self) -> None:
         workload = make_workload("stocks", {"templates": "placement", "thresholds": "printed"})
         low = next(one for one in workload.subscribers if one.group == "low")
-        assert {p.value for p in low.selection.predicates} >= {0.15}
+        assert {p.value for p in low.selection.predicates} >= {0.15}  # type: ignore[union-attr]
 
     def test_enterprise_gathers_the_high_rated_on_one_broker(self) -> None:
         table = {"templates": "placement", "mix": "enterprise", "on_brokers": 5}
         places: dict[tuple[object, str], set[int | None]] = defaultdict(set)
         for one in make_workload("stocks", table).subscribers:
-            symbol = next(p.value for p in one.selection.predicates if p.attribute == "symbol")
+            symbol = next(p.value for p in one.selection.predicates if p.attribute == "symbol")  # type: ignore[union-attr]
             places[symbol, one.group].add(one.broker)
         for (symbol, group), brokers in places.items():
             if group == "high":
@@ -166,7 +167,7 @@ class TestGreen:
         workload = make_workload("stocks", table)
         assert len(workload.subscribers) == total
         by_symbol = Counter(
-            next(p.value for p in one.selection.predicates if p.attribute == "symbol")
+            next(p.value for p in one.selection.predicates if p.attribute == "symbol")  # type: ignore[union-attr]
             for one in workload.subscribers
         )
         assert max(by_symbol.values()) == most
@@ -236,9 +237,9 @@ class TestMesh:
         assert len(some) > 50
         pairs = [(a, b) for a in some for b in some if a != b and a.covers(b)]
         assert len(pairs) > len(some)
-        shorter = sum(len(a.predicates) < len(b.predicates) for a, b in pairs)
+        shorter = sum(len(a.predicates) < len(b.predicates) for a, b in pairs)  # type: ignore[union-attr]
         assert shorter / len(pairs) > 0.6
-        assert not any(len(a.predicates) > len(b.predicates) for a, b in pairs)
+        assert not any(len(a.predicates) > len(b.predicates) for a, b in pairs)  # type: ignore[union-attr]
 
     def test_friends_reach_the_printed_share_of_brokers(self) -> None:
         workload = make_workload("social")

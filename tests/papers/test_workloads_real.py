@@ -13,6 +13,7 @@ from runnel.workload.registry import make_workload
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("RUNNEL_DATA") or BESIDE)
 POINT = 0.01
+pytestmark = pytest.mark.external
 QUOTES = "stocks_padres/quotes.parquet"
 STREAMS = [
     "events_earthquakes/quakes.parquet",
@@ -71,7 +72,7 @@ def test_real_interactions_are_what_is_published() -> None:
     need(friends, said)
     table = {"friends": friends, "interactions": said, "reached_share": 0}
     workload = make_workload("social", table, folder=DATA)
-    kinds = {event["kind"] for one in workload.publishers for event in one.events.events}
+    kinds = {event["kind"] for one in workload.publishers for event in one.events.events}  # type: ignore[attr-defined]
     assert kinds == {"sms", "call"}
     assert len(workload.subscribers) == 2 * (6_429 - 11)
     assert measure(workload, publications=5_000).matches > 5_000

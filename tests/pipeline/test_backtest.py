@@ -1,4 +1,4 @@
-"""What filters would have got is what a plain join in Spark says; and everything that may be wrong with them."""
+"""Backtests give the same results as a plain join in Spark; and errors in proposals are reported."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from handmade import HandMade
 from runnel.errors import InputError
-from runnel.lab.run import Run
+from runnel.lab.run import ScenarioRun
 from runnel.language import parse
 from runnel.pipeline import backtest as under_test
 from runnel.pipeline.backtest import backtest
 from runnel.pipeline.jobs import Job
 from runnel.pipeline.proposals import Proposals, parse_proposals, read_proposals
 from runnel.trace.reader import open_trace
+from support.handmade import HandMade
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,11 +39,11 @@ NUMBERS = ("high", "low", "volume")
 COLUMNS = ("subscription", "publications", "bytes", "publishers", "first_ns", "last_ns")
 
 
-def named(*filters: str) -> Proposals:
+def make_proposals(*filters: str) -> Proposals:
     return Proposals([f"s{n}" for n in range(len(filters))], list(filters))
 
 
-def by_a_join(spark: SparkSession, run: Run) -> list[tuple[Any, ...]]:
+def join_in_sql(spark: SparkSession, run: ScenarioRun) -> list[tuple[Any, ...]]:
     """The same by SQL alone."""
     events = []
     for row in open_trace(run.trace).rows("publications"):
@@ -65,16 +65,16 @@ def by_a_join(spark: SparkSession, run: Run) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in found.collect())
 
 
-def test_it_is_what_a_join_says(spark: SparkSession, run: Run, tmp_path: Path) -> None:
+def test_it_is_what_a_join_says(spark: SparkSession, run: ScenarioRun, tmp_path: Path) -> None:
     job = Job(spark, run.trace, tmp_path)
-    found = backtest(job, named(*FILTERS))
+    found = backtest(job, make_proposals(*FILTERS))
     rows = sorted(tuple(row) for row in job.frame("backtest").select(*COLUMNS).collect())
-    expected = by_a_join(spark, run)
+    expected = join_in_sql(spark, run)
     assert rows == expected
     assert sum(row[1] for row in expected) == found["matches"] > 3_000
     assert [row[0] for row in expected if row[1] == 0] == ["s10"]
     assert max(row[3] for row in expected) == 5, "publishers"
-    assert job.reading.decisions == {"subscriptions would have got nothing": 1}
+    assert job.decisions.counts == {"subscriptions would have got nothing": 1}
     one = job.frame("backtest").where("subscription = 's13'").first()
     assert one is not None and one["filter"] == "TRUE"
     seconds = (one["last_ns"] - one["first_ns"]) / 1e9
@@ -82,8 +82,8 @@ def test_it_is_what_a_join_says(spark: SparkSession, run: Run, tmp_path: Path) -
     assert one["bandwidth"] == one["bytes"] / seconds
 
 
-def test_chunks_add_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one chunk or in many, it is the same."""
+def test_chunks_add_up(run: ScenarioRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of chunks makes no difference."""
     parts = open_trace(run.trace).folder.parts("publications")
     table = pa.concat_tables(pq.read_table(part.path) for part in parts)
     rows = table.drop_columns("publisher").append_column("publisher", table["advertisement"])
@@ -91,13 +91,13 @@ def test_chunks_add_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for chunk in (1 << 18, 100):
         monkeypatch.setattr(under_test, "ROWS", chunk)
-        (batch,) = under_test._matching(selections)(iter(rows.to_batches(max_chunksize=64)))
+        (batch,) = under_test._make_matcher(selections)(iter(rows.to_batches(max_chunksize=64)))
         found.append(batch.to_pylist())
     assert found[0] == found[1] and len(found[0]) == len(FILTERS)
 
 
 def test_a_publisher_is_one_however_often_it_advertised(spark: SparkSession) -> None:
-    """c/p has two incarnations, d/p one; 8 and 9 are from before the trace began, and each by itself."""
+    """c/p has two incarnations, d/p one; 8 and 9 are from before the trace began, and are publishers of their own."""
     told = [
         *((1, "c", "made", 1), (2, "c", "withdrawn", 1), (3, "c", "made", 2)),
         (4, "d", "made", 3),
@@ -111,9 +111,11 @@ def test_a_publisher_is_one_however_often_it_advertised(spark: SparkSession) -> 
         [(id, 10 * id, 100, b"\x80") for id in (1, 2, 3, 8, 9)],
         "advertisement long, time_ns long, size_bytes long, attributes binary",
     )
-    known = under_test.publishers(advertisements, advertisements.select("client"))
+    known = under_test.number_publishers(advertisements, advertisements.select("client"))
     everything = [pickle.dumps(parse("TRUE"))]
-    rows = under_test.outcome(under_test.matched(published, known, everything)).collect()
+    rows = under_test.sum_over_tasks(
+        under_test.match_proposals(published, known, everything)
+    ).collect()
     (found,) = [row for row in rows if row["place"] == 0]
     assert (found["publications"], found["publishers"]) == (5, 4)
     assert (found["bytes"], found["first_ns"], found["last_ns"]) == (500, 10, 90)
@@ -144,8 +146,8 @@ def test_what_is_decided_is_counted(spark: SparkSession, tmp_path: Path) -> None
         few = few.set_column(few.column_names.index(name), kind, pa.array(values, kind.type))
     pq.write_table(few, path.with_name("part-more-000001.parquet"))
     job = Job(spark, tmp_path / "trace", tmp_path / "out")
-    backtest(job, named("a > 90", "a > 1 AND a < 1", "TRUE"))
-    assert job.reading.decisions == {
+    backtest(job, make_proposals("a > 90", "a > 1 AND a < 1", "TRUE"))
+    assert job.decisions.counts == {
         "filters contradict themselves: no publication can ever match": 1,
         "publications are there twice, and count once": 100,
         "advertisements were made before the trace began: each counts as a publisher": 1,
@@ -164,7 +166,7 @@ def test_a_trace_without_publications(spark: SparkSession, tmp_path: Path) -> No
     hand.deliver(1, 1, 1.0, 0.5)
     hand.open()
     with pytest.raises(InputError, match=r"there are no publications in it.*publications = true"):
-        backtest(Job(spark, tmp_path / "trace", tmp_path / "out"), named("a > 1"))
+        backtest(Job(spark, tmp_path / "trace", tmp_path / "out"), make_proposals("a > 1"))
 
 
 @pytest.mark.parametrize(

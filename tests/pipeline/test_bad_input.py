@@ -1,4 +1,4 @@
-"""What is not as it should be is an error that says what to do, or is counted; nothing is dropped in silence."""
+"""Irregular input is an error that says what to do, or is counted; nothing is dropped silently."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from handmade import ADVERTISEMENT, HandMade
-from runnel.allocation.plan import Plan
 from runnel.errors import InputError
 from runnel.pipeline.backtest import backtest
 from runnel.pipeline.jobs import Job
 from runnel.pipeline.proposals import Proposals
-from runnel.pipeline.report import measure
-from runnel.pipeline.stream import Watch, start, wait
+from runnel.pipeline.report import measure_window
+from runnel.pipeline.stream import Watch, start_watch, wait_for_watch
 from runnel.pipeline.tables import open_tables
+from runnel.planning.documents.plan import Plan
+from runnel.quantities import SECOND
 from runnel.trace.recorder import Recorder, RecorderConfig
-from runnel.trace.window import SECOND, Window
+from runnel.trace.window import Window
 from runnel.trace.writer import Writer, WriterConfig
-from sparked import profiles_of
+from support.handmade import ADVERTISEMENT, HandMade
+from support.sparked import profiles_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ PLAN = Plan(algorithm="FBF", overlay={"B0": None}, subscriptions={}, publishers=
 
 @pytest.fixture
 def hand(tmp_path: Path) -> HandMade:
-    """Five publications; the subscriptions 1 and 2 get some, 3 gets nothing."""
+    """Five publications; subscriptions 1 and 2 receive some of them, 3 receives nothing."""
     made = HandMade(tmp_path / "trace")
     for id in (1, 2, 3):
         made.subscribe(id, "a > 1", 0.0)
@@ -50,7 +51,7 @@ def part_of(trace: Path, table: str) -> Path:
     return next((trace / table).rglob("part-*.parquet"))
 
 
-def rewritten(trace: Path, table: str, change: Change) -> None:
+def rewrite_file(trace: Path, table: str, change: Change) -> None:
     path = part_of(trace, table)
     pq.write_table(change(pq.read_table(path)), path)
 
@@ -60,7 +61,7 @@ def test_a_trace_without_deliveries(spark: SparkSession, tmp_path: Path) -> None
     made.publish(1, 1.0)
     made.open()
     with pytest.raises(InputError, match="there are no deliveries in it: trace for longer"):
-        Job(spark, tmp_path / "trace", tmp_path / "out").profiles()
+        Job(spark, tmp_path / "trace", tmp_path / "out").make_profiles()
 
 
 def test_no_trace_at_all(tmp_path: Path) -> None:
@@ -71,9 +72,9 @@ def test_no_trace_at_all(tmp_path: Path) -> None:
 def test_empty_directories_and_files_hold_nothing(hand: HandMade) -> None:
     hand.open()
     (hand.directory / "deliveries" / "hour=7").mkdir()
-    rewritten(hand.directory, "deliveries", lambda table: table.slice(0, 0))
+    rewrite_file(hand.directory, "deliveries", lambda table: table.slice(0, 0))
     found = open_tables(hand.directory)
-    assert found.reading.lines == [] and found.days == [0]
+    assert found.decisions.lines == [] and found.days == [0]
     with pytest.raises(InputError, match="there are no deliveries in it: trace for longer"):
         found.require("deliveries", "trace for longer")
 
@@ -86,7 +87,7 @@ def test_a_torn_file_is_named_and_may_be_skipped(hand: HandMade, kept: int) -> N
     with pytest.raises(InputError, match=rf"{path.name}.*--skip-unreadable"):
         open_tables(hand.directory)
     found = open_tables(hand.directory, skip_unreadable=True)
-    assert found.reading.lines == [
+    assert found.decisions.lines == [
         "1 files cannot be read, and were skipped: what they held is missing"
     ]
     assert not found.parts["subscriptions"] and len(found.parts["deliveries"]) == 1
@@ -109,24 +110,24 @@ def test_a_torn_file_is_named_and_may_be_skipped(hand: HandMade, kept: int) -> N
 )
 def test_files_that_are_not_of_this_version(hand: HandMade, change: Change, complaint: str) -> None:
     hand.open()
-    rewritten(hand.directory, "deliveries", change)
+    rewrite_file(hand.directory, "deliveries", change)
     with pytest.raises(InputError, match=complaint):
         open_tables(hand.directory)
 
 
-def watched(job: Job) -> None:
+def watch_once(job: Job) -> None:
     watch = Watch(job, lambda: PLAN)
-    wait(watch, start(watch, once=True))
+    wait_for_watch(watch, start_watch(watch, once=True))
 
 
 # Whatever else there is begins with profiles.
 @pytest.mark.parametrize(
     "run",
     [
-        Job.profiles,
-        lambda job: measure(job, "measured"),
+        Job.make_profiles,
+        lambda job: measure_window(job, "measured"),
         lambda job: backtest(job, Proposals(["all"], ["TRUE"])),
-        watched,
+        watch_once,
     ],
 )
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_every_job_complains(
 ) -> None:
     hand.open()
     if change:
-        rewritten(hand.directory, table, change)
+        rewrite_file(hand.directory, table, change)
     else:
         torn = hand.directory / table / "hour=0" / "part-hand-000001.parquet"
         torn.parent.mkdir(parents=True)
@@ -175,7 +176,7 @@ def test_only_files_that_have_rows_of_a_window_are_read(
     )
     tables = open_tables(hand.directory)
     for window, rows in (((0, 0), 0), ((2, 3), 5), ((5, 20), 6), ((6, 19), 0), ((20, 30), 1)):
-        found = tables.around(spark, "publications", Window(*(s * SECOND for s in window)))
+        found = tables.frame_around(spark, "publications", Window(*(s * SECOND for s in window)))
         assert found.count() == rows, window
 
 
@@ -193,9 +194,11 @@ def test_files_are_looked_at_once(hand: HandMade) -> None:
 
 def test_a_file_that_is_older_than_a_column(hand: HandMade, spark: SparkSession) -> None:
     hand.open()
-    rewritten(hand.directory, "intervals", lambda table: table.drop_columns(["memory_bytes"]))
+    rewrite_file(hand.directory, "intervals", lambda table: table.drop_columns(["memory_bytes"]))
     found = open_tables(hand.directory)
-    assert found.reading.lines == ["1 files are older than a column, which is null for their rows"]
+    assert found.decisions.lines == [
+        "1 files are older than a column, which is null for their rows"
+    ]
     row = found.frame(spark, "intervals").first()
     assert row is not None and row["memory_bytes"] is None and row["broker"] == "B0"
 
@@ -210,9 +213,9 @@ def test_a_writer_that_was_killed_is_told(tmp_path: Path) -> None:
     writer = Writer(
         WriterConfig(tmp_path, "B1-1", "virtual", sync=False), Recorder(RecorderConfig()), lambda: 0
     )
-    assert open_tables(tmp_path).reading.lines == [], "it lives"
+    assert open_tables(tmp_path).decisions.lines == [], "it lives"
     writer._lock.close()  # what the end of a process does
-    assert open_tables(tmp_path).reading.lines == [
+    assert open_tables(tmp_path).decisions.lines == [
         "1 writers were killed: what they recorded last is missing"
     ]
 
@@ -227,9 +230,9 @@ def test_what_is_decided_is_counted(hand: HandMade, spark: SparkSession, tmp_pat
         path = part_of(hand.directory, table)
         shutil.copy(path, path.with_name("part-copy-000001.parquet"))
     job = Job(spark, hand.directory, tmp_path / "out", 64)
-    assert job.profiles() == {"publishers": 1, "subscriptions": 5, "vectors": 3}
-    network = job.network()
-    assert job.reading.decisions == {
+    assert job.make_profiles() == {"publishers": 1, "subscriptions": 5, "vectors": 3}
+    network = job.make_network()
+    assert job.decisions.counts == {
         "subscriptions were made before the trace began: their clients are as deliveries tell": 1,
         "publications are there twice, and count once": 5,
         "deliveries within the windows are there twice, and count once": 8,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from subprocess import PIPE, Popen
 from threading import Semaphore
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
-from runnel.allocation.plan import from_json
 from runnel.pipeline import planning, shards
+from runnel.planning.documents.plan import from_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,12 +24,11 @@ BENCH = Path(__file__).parents[2] / "bench"
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(str(BENCH))
-    # Tests have a harness of their own, which another test may have brought here.
-    others = {name: sys.modules.pop(name, None) for name in ("pipeline", "parts", "harness")}
-    import pipeline
+    # `pipeline` is also the name of this folder of tests, which may have been imported.
+    others = {name: sys.modules.pop(name, None) for name in ("pipeline", "parts")}
+    pipeline = import_module("pipeline")
 
     monkeypatch.setattr(pipeline, "QUICK_SIZE", pipeline.Size(2_000, 50, 5))
-    monkeypatch.setattr(pipeline, "NEAREST_QUICK", 50)
     monkeypatch.setattr(pipeline, "QUOTES_QUICK", (400, 50))
     monkeypatch.setattr(pipeline, "QUOTED_DAYS", 3)
     monkeypatch.setattr(sys.modules["parts"], "QUICK_SIZES", (50, 100))
@@ -43,7 +42,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     ("job", "rows", "bits"),
-    [("vectors", 2_000, 1_280), ("closeness", 50, 1_280), ("backtest", 400, None)],
+    [("vectors", 2_000, 1_280), ("backtest", 400, None)],
 )
 def test_a_row_has_its_figures(
     bench: Any, spark: SparkSession, tmp_path: Path, job: str, rows: int, bits: int | None
@@ -73,32 +72,6 @@ def test_plans_have_a_row_for_every_size_and_one_for_their_growth(
     plan = from_json((tmp_path / size / "plan.json").read_bytes())
     assert plan.evidence is not None and plan.evidence.subscriptions == int(size)
     assert len(plan.before) == 20 and len(plan.owners) == 10
-
-
-def test_pairs_are_planted_and_must_be_found(
-    bench: Any, spark: SparkSession, tmp_path: Path
-) -> None:
-    groups, partners = bench.draw_vectors(spark, 200, tmp_path)
-    assert len(partners) == 4 and all(partners[partners[one]] == one for one in partners)
-    assert bench.closeness_once(groups, 200, partners)() == 200
-    one, other = [one for one, partner in partners.items() if one < partner]
-    wrong = partners | {one: other}
-    with pytest.raises(SystemExit, match="and not the 4 planted"):
-        bench.closeness_once(groups, 200, wrong)()
-
-
-def test_the_sizes_of_vectors_are_as_if_none_were_planted(bench: Any) -> None:
-    """Uniform up to 480, within what chance does to them."""
-    chance = np.random.default_rng(3)
-    ones = np.tile(np.arange(480), 10)
-    marks = np.packbits(np.arange(1_280) < ones[:, None], axis=1, bitorder="little")
-    partners = bench.plant(marks, chance)
-    assert len(partners) == 2 * 48
-    after = np.bitwise_count(marks).sum(axis=1)
-    assert after.max() == 479 and abs(np.histogram(after, 4, (0, 480))[0] - 1_200).max() < 20
-    for one, other in partners.items():
-        common = np.bitwise_count(marks[one] & marks[other]).sum()
-        assert common**2 / np.bitwise_count(marks[one] | marks[other]).sum() >= bench.MINIMUM
 
 
 def test_memory_of_processes_that_have_ended_counts(bench: Any) -> None:

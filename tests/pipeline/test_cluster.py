@@ -1,4 +1,4 @@
-"""The pipeline on real executors: two, in processes of their own, of which one is killed in the middle of a job."""
+"""The pipeline on two executors in separate processes, of which one is killed in the middle of a job."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
-from runnel.allocation.constraints import Constraints
-from runnel.allocation.plan import from_json
-from runnel.allocation.planner import PlanOptions
-from runnel.lab.run import Run
+from runnel.lab.run import ScenarioRun
 from runnel.pipeline.jobs import Job
-from runnel.pipeline.scale import known, plan_parts
-from sparked import LENGTH, QUICK_JAVA
+from runnel.pipeline.scale import outline_network, plan_parts
+from runnel.planning.documents.constraints import Constraints
+from runnel.planning.documents.plan import from_json
+from runnel.planning.planner import PlanOptions
+from support.sparked import LENGTH, QUICK_JAVA
 
-TABLES = ("publishers", "subscriptions", "vectors", "brokers", "links", "gifs", "members")
+TABLES = ("publishers", "subscriptions", "vectors", "brokers", "links")
 
 DRIVER = '''
 import sys
 from pathlib import Path
 
-from runnel.allocation.constraints import Constraints
-from runnel.allocation.plan import to_json
-from runnel.allocation.planner import PlanOptions
+from runnel.planning.documents.constraints import Constraints
+from runnel.planning.documents.plan import to_json
+from runnel.planning.planner import PlanOptions
 from runnel.pipeline.jobs import Job
-from runnel.pipeline.scale import known, plan_parts
+from runnel.pipeline.scale import outline_network, plan_parts
 from runnel.pipeline.session import make_session
 
 trace, out, length = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
@@ -34,7 +34,7 @@ quick = sys.argv[4]
 
 
 def fatal(batches):
-    """The first task that comes by kills the executor that runs it; when it is run again, it passes."""
+    """The first task kills the executor that runs it; when the task is run again, it passes."""
     import os, signal
     for batch in batches:
         try:
@@ -65,15 +65,16 @@ spark = make_session(
     },
 )
 job = Dangerous(spark, trace, out, length)
-job.profiles()
-job.gifs()
-plan = plan_parts(job, known(job, job.network().brokers), PlanOptions(), Constraints())
+job.make_profiles()
+plan = plan_parts(job, outline_network(job, job.make_network().brokers), PlanOptions(), Constraints())
 (out / "plan.json").write_bytes(to_json(plan))
 spark.stop()
 '''
 
 
-def test_a_killed_executor_does_not_lose_the_job(run: Run, done: Job, tmp_path: Path) -> None:
+def test_a_killed_executor_does_not_lose_the_job(
+    run: ScenarioRun, done: Job, tmp_path: Path
+) -> None:
     script, out = tmp_path / "driver.py", tmp_path / "out"
     script.write_text(DRIVER)
     out.mkdir()
@@ -88,6 +89,6 @@ def test_a_killed_executor_does_not_lose_the_job(run: Run, done: Job, tmp_path: 
             for where in (done.out, out)
         )
         assert one == other, name
-    there = known(done, done.network().brokers)
+    there = outline_network(done, done.make_network().brokers)
     plan = plan_parts(done, there, PlanOptions(), Constraints())
     assert from_json((out / "plan.json").read_bytes()) == plan

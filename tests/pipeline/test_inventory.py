@@ -1,4 +1,4 @@
-"""The file of brokers and constraints: what it says is what is planned with, and its mistakes are named."""
+"""The file of brokers and constraints: its values are used for plans, and errors name its mistakes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from runnel.allocation.load import Capacity, Delay
 from runnel.cli.main import main
 from runnel.errors import InputError
 from runnel.net.addresses import parse_address
 from runnel.pipeline.inventory import (
     Inventory,
-    Traced,
+    ObservedBroker,
     inventory_text,
     make_inventory,
     read_inventory,
 )
+from runnel.planning.load import Capacity, Delay
 
 FILE = """
 [plan]
@@ -50,9 +50,9 @@ address = "{name}.example:70{number}"
 address = "elsewhere:7001"
 """
 TRACED = [
-    Traced("B1", "127.0.0.1:1", 99.0, 5_000, 100),
-    Traced("B2", "127.0.0.1:2", 77.0),
-    Traced("W2", "127.0.0.1:3", 55.0),
+    ObservedBroker("B1", "127.0.0.1:1", 99.0, 5_000, 100),
+    ObservedBroker("B2", "127.0.0.1:2", 77.0),
+    ObservedBroker("W2", "127.0.0.1:3", 55.0),
 ]
 
 
@@ -64,7 +64,7 @@ def inventory(tmp_path: Path) -> Inventory:
 
 
 def test_what_the_file_says_wins_over_what_was_traced(inventory: Inventory) -> None:
-    fleet = inventory.fleet(TRACED)
+    fleet = inventory.make_fleet(TRACED)
     assert fleet.capacities == (
         Capacity("B1", None, Delay(20_500, 100)),
         Capacity("B2", 77.0),
@@ -87,35 +87,37 @@ def test_what_the_file_says_wins_over_what_was_traced(inventory: Inventory) -> N
 
 
 def test_without_brokers_they_are_those_that_were_traced() -> None:
-    fleet = Inventory().fleet(TRACED)
+    fleet = Inventory().make_fleet(TRACED)
     assert [one.output for one in fleet.capacities] == [99.0, 77.0, 55.0]
     assert fleet.capacities[0].delay == Delay(5_000, 100)
-    assert Inventory().fleet([Traced("B1")]).unknown == 1
-    assert Inventory().strangers(TRACED) == []
+    assert Inventory().make_fleet([ObservedBroker("B1")]).unknown == 1
+    assert Inventory().unlisted_brokers(TRACED) == []
     with pytest.raises(InputError, match="there is no broker"):
-        Inventory().fleet([])
+        Inventory().make_fleet([])
 
 
 def test_brokers_that_the_file_does_not_have_are_named() -> None:
     inventory = make_inventory({"brokers": {"B1": {}}, "constraints": {"excluded": ["B2"]}})
-    assert inventory.strangers(TRACED) == ["W2"]
-    assert [one.name for one in inventory.fleet(TRACED).capacities] == ["B1", "B2"]
+    assert inventory.unlisted_brokers(TRACED) == ["W2"]
+    assert [one.name for one in inventory.make_fleet(TRACED).capacities] == ["B1", "B2"]
 
 
 def test_a_broker_that_nobody_can_find_is_a_mistake() -> None:
     new = make_inventory({"brokers": {"B1": {}, "B9": {}}}, "brokers.toml")
     with pytest.raises(InputError, match=r"brokers\.toml: brokers\.B9\.address: is missing"):
-        new.fleet(TRACED)
+        new.make_fleet(TRACED)
     # Of a simulated network nobody says where brokers listen, and nobody need.
-    assert new.fleet([Traced("B1")]).addresses == {}
+    assert new.make_fleet([ObservedBroker("B1")]).addresses == {}
 
 
 def test_who_is_excluded_must_be_there() -> None:
     gone = make_inventory({"constraints": {"excluded": ["B9"]}}, "brokers.toml")
     with pytest.raises(InputError, match=r"brokers\.toml: B9 is excluded, but there is no such"):
-        gone.fleet(TRACED)
-    there = gone.but(excluded=["B1"])
-    assert [one.name for one in there.fleet([*TRACED, Traced("B9", "h:9")]).capacities][2] == "B9"
+        gone.make_fleet(TRACED)
+    there = gone.override(excluded=["B1"])
+    assert [
+        one.name for one in there.make_fleet([*TRACED, ObservedBroker("B9", "h:9")]).capacities
+    ][2] == "B9"
 
 
 def test_two_brokers_at_one_address_are_a_mistake_also_if_a_trace_has_one_of_them() -> None:
@@ -123,7 +125,7 @@ def test_two_brokers_at_one_address_are_a_mistake_also_if_a_trace_has_one_of_the
     with pytest.raises(
         InputError, match=r"brokers\.toml: brokers\.B9\.address: .* where B1 listens"
     ):
-        new.fleet(TRACED)
+        new.make_fleet(TRACED)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +199,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_what_is_written_to_begin_with_says_what_was_traced() -> None:
-    names = [*TRACED, Traced('odd "name"', "[::1]:7001", 12.5, 1_500, 20)]
+    names = [*TRACED, ObservedBroker('odd "name"', "[::1]:7001", 12.5, 1_500, 20)]
     text = inventory_text("brokers.toml", names)
     read = make_inventory(tomllib.loads(text))
-    assert read.fleet(names) == Inventory().fleet(names)
+    assert read.make_fleet(names) == Inventory().make_fleet(names)
     # Whoever takes the signs off the lines says the same as was measured.
     said = "\n".join(
         line.removeprefix("# ")
@@ -210,7 +212,7 @@ def test_what_is_written_to_begin_with_says_what_was_traced() -> None:
         if "not measured" not in line
     )
     again = make_inventory(tomllib.loads(said.partition("\n\n")[2]))
-    assert again.fleet(()).capacities[0].output == 99.0
+    assert again.make_fleet(()).capacities[0].output == 99.0
     assert again.brokers['odd "name"'].matching_base_us == 1.5
     assert "was not measured" in text
 

@@ -1,4 +1,4 @@
-"""Publishers are placed as GRAPE does it on one machine: the same reports, the same choices."""
+"""The job `place` makes the same choices as GRAPE with the same reports, computed row by row."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from runnel.allocation.plan import Plan
-from runnel.allocation.planner import PlanOptions, make_plan
 from runnel.errors import InputError
-from runnel.lab.run import Run
-from runnel.pipeline.delays import Taken
+from runnel.lab.run import ScenarioRun
+from runnel.modules.placement.delays import wait_ns
+from runnel.modules.placement.grape import BrokerReport, Choice, choose
+from runnel.pipeline.delays import BrokerDelays
 from runnel.pipeline.jobs import Job
 from runnel.pipeline.place import (
     SAMPLE,
     Priority,
     make_stations,
     parse_priority,
-    place,
-    placement,
+    place_all,
+    place_publisher,
     top_moves,
-    totals,
-    traced,
+    total_messages,
+    tree_of_trace,
 )
-from runnel.placement.delays import wait_ns
-from runnel.placement.grape import Choice, Report, choose
+from runnel.planning.documents.plan import Plan
+from runnel.planning.planner import PlanOptions, make_plan
+from runnel.quantities import SECOND
 from runnel.trace.reader import Trace, open_trace
-from sparked import SECOND, Known
+from support.sparked import TraceOracle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,8 +44,8 @@ Row = dict[str, Any]
 # -- the same, row by row ---------------------------------------------------------------------------------
 
 
-def taken_in(trace: Trace) -> dict[str, Taken]:
-    """How long messages take in brokers."""
+def delays_row_by_row(trace: Trace) -> dict[str, BrokerDelays]:
+    """How long messages take in brokers, computed row by row."""
     sums: dict[str, list[int]] = defaultdict(lambda: [0] * 5)
     queued: dict[str, int] = defaultdict(int)
     for row in sorted(trace.rows("intervals"), key=lambda row: row["time_ns"]):
@@ -60,7 +61,7 @@ def taken_in(trace: Trace) -> dict[str, Taken]:
             found[4] += round(row["output_ratio"] * row["window_ns"] / growth)
         queued[row["broker"]] = row["queue_bytes"]
     return {
-        broker: Taken(
+        broker: BrokerDelays(
             wait_ns(matching, matched, window),
             matching // matched,
             wait_ns(sending, sent, window) + sending // sent,
@@ -70,8 +71,10 @@ def taken_in(trace: Trace) -> dict[str, Taken]:
     }
 
 
-def taken_between(trace: Trace, brokers: dict[str, Taken]) -> dict[tuple[str, str], int]:
-    """How long links take."""
+def link_times_row_by_row(
+    trace: Trace, brokers: dict[str, BrokerDelays]
+) -> dict[tuple[str, str], int]:
+    """How long links take, computed row by row."""
     pairs = {(row["broker"], row["peer"]) for row in trace.rows("links") if row["kind"] == "broker"}
     last: dict[int, int] = defaultdict(int)
     seen: dict[tuple[int, int], dict[tuple[int, str], int]] = defaultdict(dict)
@@ -96,15 +99,19 @@ def taken_between(trace: Trace, brokers: dict[str, Taken]) -> dict[tuple[str, st
     }
 
 
-def choices(
-    known: Known, stations: dict[str, Report], priority: Priority, plan: Plan | None, homes: Homes
+def choose_row_by_row(
+    known: TraceOracle,
+    stations: dict[str, BrokerReport],
+    priority: Priority,
+    plan: Plan | None,
+    homes: Homes,
 ) -> dict[str, Choice]:
-    """GRAPE's choice for every publisher, of what subscriptions got."""
+    """GRAPE's choice for every publisher, from what subscriptions received."""
     found = {}
     for number, publisher in enumerate(known.publishers):
         if publisher.name not in homes:
             continue
-        reports = {name: Report(**as_dict(one)) for name, one in stations.items()}
+        reports = {name: BrokerReport(**as_dict(one)) for name, one in stations.items()}
         for id, profile in known.by_subscription().items():
             client = known.owners[id]
             if plan and client not in plan.subscriptions:
@@ -113,26 +120,26 @@ def choices(
             bits = profile.get(number, 0)
             old = reports[broker]
             more = {"bits": old.bits | bits, "deliveries": old.deliveries + bits.bit_count()}
-            reports[broker] = Report(**as_dict(old) | more)
+            reports[broker] = BrokerReport(**as_dict(old) | more)
         found[publisher.name] = choose(reports, homes[publisher.name], *priority)
     return found
 
 
-def as_dict(report: Report) -> Row:
+def as_dict(report: BrokerReport) -> Row:
     return {name: getattr(report, name) for name in report.__slots__}
 
 
 def gains(choice: Choice, home: str, priority: Priority) -> bool:
-    """Whether a move gains something in what counts: at 100% that is the first metric alone."""
-    value = {one.broker: one.load for one in choice.candidates}
+    """Whether a move improves what counts: at 100% that is the primary metric alone."""
+    value: dict[str, float] = {one.broker: one.load for one in choice.candidates}
     if priority.metric == "delay":
         value = {one.broker: one.delay_s for one in choice.candidates}
     return priority.percent < 100 or value[choice.broker] < value[home]
 
 
 @pytest.fixture(scope="module")
-def known(run: Run) -> Known:
-    return Known(open_trace(run.trace))
+def known(run: ScenarioRun) -> TraceOracle:
+    return TraceOracle(open_trace(run.trace))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +148,7 @@ def plan(done: Job) -> Plan:
 
     It does not know one publisher and one client, which are at brokers that it does not have either.
     """
-    network = done.network()
+    network = done.make_network()
     found = make_plan(network, PlanOptions("BIN PACKING", relocate=False))
     publishers, clients = dict(found.publishers), dict(found.subscriptions)
     homes = zip(network.publishers, network.publisher_homes, strict=True)
@@ -153,12 +160,12 @@ def plan(done: Job) -> Plan:
 
 @pytest.mark.parametrize(("text", "with_plan"), [("load 100%", False), ("delay 50%", True)])
 def test_choices_are_those_of_grape(
-    done: Job, run: Run, known: Known, plan: Plan, text: str, with_plan: bool
+    done: Job, run: ScenarioRun, known: TraceOracle, plan: Plan, text: str, with_plan: bool
 ) -> None:
     trace, priority, laid = open_trace(run.trace), parse_priority(text), plan if with_plan else None
-    told = place(done, priority, laid)
+    told = place_all(done, priority, laid)
     rows = {row["publisher"]: row for row in done.frame("placements").collect()}
-    overlay = traced(done.frame("brokers"), done.frame("links"))
+    overlay = tree_of_trace(done.frame("brokers"), done.frame("links"))
     neighbours = overlay.neighbours
     homes = {row["name"]: row["broker"] for row in done.frame("publishers").collect()}
     if laid:
@@ -168,19 +175,19 @@ def test_choices_are_those_of_grape(
             layout[other].append(one)
         neighbours = {broker: sorted(layout[broker]) for broker in sorted(layout)}
         homes = laid.publishers
-    brokers = taken_in(trace)
-    times = taken_between(trace, brokers)
+    brokers = delays_row_by_row(trace)
+    times = link_times_row_by_row(trace, brokers)
     stations = make_stations(neighbours, brokers, times)
-    expected = choices(known, stations, priority, laid, homes)
+    expected = choose_row_by_row(known, stations, priority, laid, homes)
     assert told["publishers"] == len(rows) == len(expected) == 5 - with_plan
     for lost in (
         "1 publishers are at brokers that are not in the overlay, and are not placed",
         "1 subscriptions are at brokers that are not in the overlay, and do not count",
     ):
-        assert (lost in done.reading.lines) == with_plan
+        assert (lost in done.decisions.lines) == with_plan
     unknown = "links have no measured time, and count as taking none"
     pairs = {(one, other) for one, beside in neighbours.items() for other in beside if one < other}
-    assert done.reading.decisions.get(unknown, 0) == sum(pair not in times for pair in pairs)
+    assert done.decisions.counts.get(unknown, 0) == sum(pair not in times for pair in pairs)
     assert told["would move"] == sum(
         one.broker != homes[name] and gains(one, homes[name], priority)
         for name, one in expected.items()
@@ -196,14 +203,14 @@ def test_choices_are_those_of_grape(
     assert told["would move"] > 0
     moves = top_moves(done.frame("placements"), 3).collect()
     assert moves and all(row["home"] != row["broker"] and row["gain_percent"] > 0 for row in moves)
-    total = totals(done.frame("placements")).first()
+    total = total_messages(done.frame("placements")).first()
     assert total and total[0] == pytest.approx(sum(row["messages_now"] for row in rows.values()))
 
 
-def test_the_time_of_a_link_is_what_the_simulator_was_told(run: Run) -> None:
-    """The way of the test is the way of the job; here it is held against the truth."""
+def test_the_time_of_a_link_is_what_the_simulator_was_told(run: ScenarioRun) -> None:
+    """The tests above compute times in the same way as the job; this one compares with the simulator's settings."""
     trace = open_trace(run.trace)
-    times = taken_between(trace, taken_in(trace))
+    times = link_times_row_by_row(trace, delays_row_by_row(trace))
     assert len(times) == 12
     assert all(1_000_000 <= ns < 2_500_000 for ns in times.values()), "1 ms, and a frame before it"
 
@@ -218,16 +225,16 @@ STATIONS = make_stations(
 
 def test_nobody_listens_or_all_are_equal() -> None:
     publisher = {"name": "p", "broker": "B", "rate": 2.0, "span": 4}
-    silent = placement(publisher, [], STATIONS, Priority("delay", 50.0))
+    silent = place_publisher(publisher, [], STATIONS, Priority("delay", 50.0))
     assert (silent["broker"], silent["load_now"], silent["candidates"]) == ("B", 0, 3)
     even = [{"broker": name, "deliveries": 4, "words": [15]} for name in ("A", "B", "C")]
-    equal = placement(publisher, even, STATIONS, Priority("load", 100.0))
+    equal = place_publisher(publisher, even, STATIONS, Priority("load", 100.0))
     assert (equal["broker"], equal["load_after"], equal["messages_after"]) == ("A", 12, 6.0)
     assert (equal["gain_in"], equal["moves"], equal["load_now"]) == ("delay", False, 12)
-    most = placement(publisher, even, STATIONS, Priority("load", 99.0))
+    most = place_publisher(publisher, even, STATIONS, Priority("load", 99.0))
     assert (most["broker"], most["gain_in"], most["moves"]) == ("A", "delay", True)
     top = [{"broker": "C", "deliveries": 1, "words": [-(2**63), 1]}]
-    high = placement(publisher, top, STATIONS, Priority())
+    high = place_publisher(publisher, top, STATIONS, Priority())
     assert (high["broker"], high["load_now"], high["load_after"]) == ("C", 6, 2)
     assert (high["gain_in"], high["moves"], silent["gain_in"]) == ("load", True, None)
 
@@ -246,15 +253,15 @@ def test_an_overlay_with_a_circle_is_refused(spark: SparkSession) -> None:
         return spark.createDataFrame(pairs, "one string, other string")
 
     with pytest.raises(InputError, match=r"the 3 links of 4 brokers make no tree.*--plan"):
-        traced(brokers, frame(links))
-    assert traced(brokers, frame(links[:2])).neighbours == {
+        tree_of_trace(brokers, frame(links))
+    assert tree_of_trace(brokers, frame(links[:2])).neighbours == {
         **{"A": ["B"], "B": ["A", "C"]},
         **{"C": ["B"], "D": []},
     }
 
 
 PROGRAM = """
-from runnel.pipeline.place import Priority, make_stations, placement
+from runnel.pipeline.place import Priority, make_stations, place_publisher
 names = [f"B{n}" for n in range(31)]
 near = {name: [] for name in names}
 for n in range(1, 31):
@@ -263,7 +270,7 @@ links = {(a, b): 1000 for a in near for b in near[a]}
 wanted = [{"broker": f"B{n}", "deliveries": n, "words": [n * 77, n]} for n in range(9, 31, 4)]
 publisher = {"name": "p", "broker": "B0", "rate": 1.0, "span": 128}
 for text in (("load", 100.0), ("delay", 50.0)):
-    print(placement(publisher, wanted, make_stations(near, {}, links), Priority(*text)))
+    print(place_publisher(publisher, wanted, make_stations(near, {}, links), Priority(*text)))
 """
 
 

@@ -1,4 +1,4 @@
-"""A plan from traces: the planner's own, of the network that the trace's rows tell, and fit to be applied."""
+"""A plan from traces is the planner's plan for the network in the trace's rows, and it can be applied."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from handmade import HandMade
-from runnel.allocation.constraints import Constraints
-from runnel.allocation.evidence import evidence_of
-from runnel.allocation.load import Capacity, Delay, scaling_for
-from runnel.allocation.network import Network
-from runnel.allocation.plan import Plan, from_json, to_json
-from runnel.allocation.planner import make_plan
-from runnel.allocation.profiles import Profile, union
 from runnel.cli.main import main
 from runnel.errors import InputError
-from runnel.lab.run import Run
-from runnel.pipeline.inventory import Inventory, Traced, make_inventory
+from runnel.lab.run import ScenarioRun
+from runnel.pipeline.inventory import Inventory, ObservedBroker, make_inventory
 from runnel.pipeline.jobs import Job
-from runnel.pipeline.planning import _notes, measure, plan_network
+from runnel.pipeline.planning import _notes, observe_brokers, plan_network
+from runnel.planning.documents.constraints import Constraints
+from runnel.planning.documents.evidence import evidence_of
+from runnel.planning.documents.plan import Plan, from_json, to_json
+from runnel.planning.load import Capacity, Delay, scaling_for
+from runnel.planning.network import Network
+from runnel.planning.planner import make_plan
+from runnel.planning.profiles import Profile, union
+from runnel.quantities import SECOND
 from runnel.trace.reader import Trace, open_trace
-from sparked import LENGTH, SECOND, Known
+from support.handmade import HandMade
+from support.sparked import LENGTH, TraceOracle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,23 +34,23 @@ LIKE_TRACED = {"output_bytes_per_s": 200_000, "matching_base_us": 20, "matching_
 
 
 @pytest.fixture(scope="module")
-def trace(run: Run) -> Trace:
+def trace(run: ScenarioRun) -> Trace:
     return open_trace(run.trace)
 
 
 @pytest.fixture(scope="module")
-def known(trace: Trace) -> Known:
-    return Known(trace)
+def known(trace: Trace) -> TraceOracle:
+    return TraceOracle(trace)
 
 
 @pytest.fixture(scope="module")
 def plan(done: Job) -> Plan:
-    """With a limit of moves, however large, it is planned in one process: what comes out is known to the last digit."""
-    return plan_network(done, Inventory().but(max_moves=1_000))
+    """Any limit of moves makes one process plan, so that the result is known to the last digit."""
+    return plan_network(done, Inventory().override(max_moves=1_000))
 
 
-def network_of(trace: Trace, known: Known) -> Network:
-    """What the rows of a trace say, read one after the other."""
+def network_of(trace: Trace, known: TraceOracle) -> Network:
+    """The network of a trace, from its rows, read one after the other."""
     names = sorted({row["broker"] for row in trace.rows("brokers")})
     links = {
         (min(row["broker"], row["peer"]), max(row["broker"], row["peer"]))
@@ -77,7 +78,7 @@ def network_of(trace: Trace, known: Known) -> Network:
     )
 
 
-def test_the_plan_is_the_planners_own(plan: Plan, trace: Trace, known: Known) -> None:
+def test_the_plan_is_the_planners_own(plan: Plan, trace: Trace, known: TraceOracle) -> None:
     local = make_plan(network_of(trace, known), constraints=Constraints(max_moves=1_000))
     assert plan.overlay == local.overlay and len(plan.overlay) < 7
     assert {name: plan.subscriptions[name] for name in local.subscriptions} == local.subscriptions
@@ -108,7 +109,7 @@ def test_everybody_is_in_it_by_the_names_that_apply_knows(plan: Plan, trace: Tra
     assert "nobody says where brokers listen: this plan cannot be applied" in plan.notes
 
 
-def test_it_says_what_it_rests_on(plan: Plan, trace: Trace, known: Known) -> None:
+def test_it_says_what_it_rests_on(plan: Plan, trace: Trace, known: TraceOracle) -> None:
     profiles = known.by_subscription().values()
     wanted = {number for profile in profiles for number in profile}
     pairs = zip(known.windows.spans, known.publishers, strict=True)
@@ -127,7 +128,7 @@ def test_it_says_what_it_rests_on(plan: Plan, trace: Trace, known: Known) -> Non
 
 
 def test_brokers_are_what_they_say_of_themselves(done: Job) -> None:
-    found = measure(Job(done.spark, done.traces, done.out))
+    found = observe_brokers(Job(done.spark, done.traces, done.out))
     assert len(found) == 7
     for one in found:
         assert one.address is None, "in the simulator there is no such thing"
@@ -156,14 +157,14 @@ def test_a_broker_that_serves_and_is_not_in_the_file_is_a_mistake(done: Job) -> 
     with pytest.raises(InputError, match=r"brokers\.toml: B6 served when the trace ended"):
         plan_network(done, make_inventory({"brokers": some}, "brokers.toml"))
     given_up = {"brokers": some, "constraints": {"excluded": ["B6"]}}
-    found = plan_network(done, make_inventory(given_up, "brokers.toml").but(max_moves=1_000))
+    found = plan_network(done, make_inventory(given_up, "brokers.toml").override(max_moves=1_000))
     assert "B6" in found.freed and len(found.before) == 7
 
 
 def test_what_cannot_be_is_said(done: Job) -> None:
     with pytest.raises(InputError, match="no client or publisher nobody in this network"):
-        plan_network(done, Inventory().but(pinned={"nobody": "B1"}, max_moves=1_000))
-    weak = make_inventory({"defaults": {"output_bytes_per_s": 10}}).but(algorithm="fbf")
+        plan_network(done, Inventory().override(pinned={"nobody": "B1"}, max_moves=1_000))
+    weak = make_inventory({"defaults": {"output_bytes_per_s": 10}}).override(algorithm="fbf")
     with pytest.raises(InputError, match="more output than the largest broker has"):
         plan_network(done, weak)
 
@@ -173,9 +174,11 @@ def test_a_fleet_without_limits_is_told_whoever_said_so() -> None:
     said = make_inventory(
         {"defaults": {"output_bytes_per_s": "unlimited"}, "brokers": {"B1..B2": {}}}
     )
-    assert note in _notes([], said.fleet([Traced("B1", output_bytes_per_s=5.0)]))[-1]
-    assert note in _notes([], Inventory().fleet([Traced("B1")]))[-1]
-    one_has = Inventory().fleet([Traced("B1"), Traced("B2", output_bytes_per_s=5.0)])
+    assert note in _notes([], said.make_fleet([ObservedBroker("B1", output_bytes_per_s=5.0)]))[-1]
+    assert note in _notes([], Inventory().make_fleet([ObservedBroker("B1")]))[-1]
+    one_has = Inventory().make_fleet(
+        [ObservedBroker("B1"), ObservedBroker("B2", output_bytes_per_s=5.0)]
+    )
     assert not any(note in line for line in _notes([], one_has))
 
 
@@ -184,12 +187,14 @@ def test_a_fleet_without_limits_is_told_whoever_said_so() -> None:
     [
         (["plan", "--from-traces", "nowhere"], "this is no trace"),
         (["plan", "127.0.0.1:1", "--from-traces", "x"], "say one of them"),
-        (["plan", "--brokers", "x.toml"], "go with --from-traces DIR"),
-        (["plan", "--skip-unreadable"], "go with --from-traces DIR"),
+        (["plan", "--brokers", "x.toml"], "--brokers: goes with --from-traces DIR"),
+        (["plan", "--bits", "64", "--to", "3"], "--bits, --to: go with --from-traces DIR"),
+        (["plan", "--from-traces", "x", "--timeout", "3"], "--timeout: goes with brokers that are"),
         (["plan", "--from-traces", "nowhere", "--skip-unreadable"], "this is no trace"),
         (["plan", "--from-traces", "x", "--brokers", "y.toml"], "y.toml: cannot be opened"),
         (["plan", "--from-traces", "x", "--pin", "a"], "write CLIENT=BROKER"),
-        (["pipeline", "plan", "--traces", "x", "--out", "y", "--head-room", "z"], "no percentage"),
+        (["plan", "--from-traces", "x", "--head-room", "z"], "no percentage"),
+        (["pipeline", "plan", "--traces", "x", "--out", "y"], "made by `runnel plan --from-traces"),
     ],
 )
 def test_mistakes_are_told_before_spark_starts(
@@ -201,7 +206,7 @@ def test_mistakes_are_told_before_spark_starts(
 
 
 def test_who_has_left_is_not_planned_with(spark: SparkSession, tmp_path: Path) -> None:
-    """B1 stops while B0 goes on; then the last client leaves, and an earlier time is asked for."""
+    """B1 stops while B0 is running; then the last client leaves, and the error suggests an earlier time."""
     made = HandMade(tmp_path / "trace")
     for broker, event, at_s in (("B0", "started", 0), ("B1", "started", 0), ("B1", "stopped", 9)):
         made.event(broker, event, at_s)
@@ -214,11 +219,11 @@ def test_who_has_left_is_not_planned_with(spark: SparkSession, tmp_path: Path) -
     made.subscribe(1, "a > 1", 25.0, event="withdrawn")
     made.open()
     job = Job(spark, tmp_path / "trace", tmp_path / "out")
-    job.profiles()
+    job.make_profiles()
     with pytest.raises(InputError, match=r"all 1 subscriptions were withdrawn.*--to TIME, such as"):
         plan_network(job, Inventory())
     job = Job(spark, tmp_path / "trace", tmp_path / "out", until_ns=25 * SECOND)
-    job.profiles()
+    job.make_profiles()
     plan = plan_network(job, Inventory())
     assert list(plan.overlay) == ["B0"] and set(plan.subscriptions) == {"c1"}
-    assert job.reading.decisions["brokers had stopped by the end, and are planned without"] == 1
+    assert job.decisions.counts["brokers had stopped by the end, and are planned without"] == 1

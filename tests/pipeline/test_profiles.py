@@ -1,4 +1,4 @@
-"""Profiles from Spark are those of allocation/profiles.py: for a simulated network, and for days drawn by lot."""
+"""Profiles from Spark are equal to those of planning/profiles.py: for a simulated network, and for random days."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from handmade import HandMade
-from runnel.allocation.load import Delay
-from runnel.allocation.profiles import (
+from runnel.lab.run import ScenarioRun
+from runnel.pipeline.clients import (
+    links_at_end,
+    resolve_owners,
+    state_at_end,
+    withdraw_before_restart,
+)
+from runnel.pipeline.daily_bits import partials, streams
+from runnel.pipeline.jobs import Job
+from runnel.pipeline.profiles import incarnations, publishers, vectors
+from runnel.pipeline.tables import DAY_NS, spark_schema
+from runnel.planning.load import Delay
+from runnel.planning.profiles import (
     Profile,
     PublisherProfile,
     SubscriptionProfile,
-    synchronised,
+    synchronise,
     union,
 )
-from runnel.lab.run import Run
-from runnel.pipeline.clients import links, owned, remembered, standing
-from runnel.pipeline.jobs import Job
-from runnel.pipeline.profiles import incarnations, publishers, vectors
-from runnel.pipeline.streams import partials, streams
-from runnel.pipeline.tables import DAY_NS, spark_schema
+from runnel.quantities import SECOND
 from runnel.trace.reader import open_trace
-from sparked import LENGTH, SCENARIO, SECOND, Known, profiles_of
+from support.handmade import HandMade
+from support.sparked import LENGTH, SCENARIO, TraceOracle, profiles_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,15 +39,15 @@ if TYPE_CHECKING:
 SMALL = 70  # not a whole number of words
 
 
-def test_vectors_are_those_of_the_planner(done: Job, run: Run) -> None:
-    known = Known(open_trace(run.trace))
+def test_vectors_are_those_of_the_planner(done: Job, run: ScenarioRun) -> None:
+    known = TraceOracle(open_trace(run.trace))
     expected = {id: profile for id, profile in known.by_subscription().items() if profile}
     assert len(expected) > 20 and max(known.windows.spans) == LENGTH
     assert profiles_of(done.frame("vectors")) == expected
 
 
-def test_the_network_is_what_the_planner_would_be_told(done: Job, run: Run) -> None:
-    known, network = Known(open_trace(run.trace)), done.network()
+def test_the_network_is_what_the_planner_would_be_told(done: Job, run: ScenarioRun) -> None:
+    known, network = TraceOracle(open_trace(run.trace)), done.make_network()
     assert network.publishers == tuple(known.publishers)
     assert network.spans == known.windows.spans
     by_client: dict[str, list[Profile]] = {}
@@ -55,28 +61,27 @@ def test_the_network_is_what_the_planner_would_be_told(done: Job, run: Run) -> N
 
 
 def test_brokers_are_measured_as_they_are(done: Job) -> None:
-    """What the simulator was told: delays are exact, but for rounding; the output as far as intervals tell."""
+    """The simulator's settings: delays are exact up to rounding, the output as precise as intervals allow."""
     means = SCENARIO["resources"]
-    assert len(done.network().brokers) == 7
-    for one in done.network().brokers:
+    assert len(done.make_network().brokers) == 7
+    for one in done.make_network().brokers:
         assert one.output == pytest.approx(means["output_bytes_per_s"], rel=0.05)
-        assert one.delay.limits and isinstance(one.delay, Delay)
+        assert one.delay.takes_time and isinstance(one.delay, Delay)
 
 
 # -- days, incarnations, clients ------------------------------------------------------------------------
 
 
-class Drawn:
-    """Deliveries of some days, drawn by lot; and what must come of them, by the plainest means."""
+class RandomDays:
+    """Random deliveries of some days, and the expected profiles, computed in the simplest way."""
 
     def __init__(self, seed: int) -> None:
         random = Random(seed)
         self.published: list[dict[str, Any]] = []
         self.delivered: list[dict[str, Any]] = []
         self.made: list[dict[str, Any]] = []
-        self.ids: dict[
-            tuple[int, int], int
-        ] = {}  # (advertisement, counter) → number of its publisher's
+        # (advertisement, counter) → number of its publisher's.
+        self.ids: dict[tuple[int, int], int] = {}
         self.lasts = {"c/P": 0, "c/Q": 0}
         advertisement = 100
         for name in sorted(self.lasts):
@@ -90,7 +95,9 @@ class Drawn:
             self.made.pop()  # the last one stands
 
     def _row(self, table: str, **known: Any) -> dict[str, Any]:
-        blank = {f.name: b"" if "Binary" in str(f) else "" for f in spark_schema(table)}
+        blank: dict[str, Any] = {
+            f.name: b"" if "Binary" in str(f) else "" for f in spark_schema(table)
+        }
         blank |= {f.name: 0 for f in spark_schema(table) if "Long" in str(f)}
         return blank | known
 
@@ -129,14 +136,14 @@ class Drawn:
             id = self.ids[row["advertisement"], row["counter"]]
             found[row["subscription"]].record(names[row["advertisement"]], id, SMALL)
         told = [PublisherProfile(name, 1, 1, last) for name, last in sorted(self.lasts.items())]
-        windows = synchronised(told, list(found.values()), SMALL)
+        windows = synchronise(told, list(found.values()), SMALL)
         profiles = {n: p for n, p in zip(found, windows.profiles, strict=True) if p}
         return windows.spans, profiles
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_days_and_incarnations_add_up(spark: SparkSession, seed: int) -> None:
-    drawn = Drawn(seed)
+    drawn = RandomDays(seed)
 
     def frame(table: str, rows: list[dict[str, Any]]) -> DataFrame:
         return spark.createDataFrame(rows, spark_schema(table))
@@ -155,7 +162,9 @@ def test_days_and_incarnations_add_up(spark: SparkSession, seed: int) -> None:
         all_partials = partial if all_partials is None else all_partials.union(partial)
     assert all_streams is not None and all_partials is not None
     adverts = frame("advertisements", drawn.made)
-    stand = owned(standing(adverts, "advertisement", "publisher"), adverts.select("client"))
+    stand = resolve_owners(
+        state_at_end(adverts, "advertisement", "publisher"), adverts.select("client")
+    )
     known = incarnations(all_streams, stand, days[-1] - 1).localCheckpoint()
     told = publishers(known, SMALL, 0, days[-1] * DAY_NS).localCheckpoint()
     rows = told.orderBy("number").collect()
@@ -185,9 +194,9 @@ def test_rates_are_of_the_last_two_days(spark: SparkSession) -> None:
     )
     found = incarnations(spark.createDataFrame(known, schema), stand, 8)
     half_a_day = 9 * DAY_NS + DAY_NS // 2
-    row = publishers(found, SMALL, 8 * DAY_NS, half_a_day).first()
-    assert row is not None and row["rate"] == 10_800 / (1.5 * 86_400) and row["name"] == "P"
-    assert row["bandwidth"] == 108_000 / (1.5 * 86_400)
+    made = publishers(found, SMALL, 8 * DAY_NS, half_a_day).first()
+    assert made is not None and made["rate"] == 10_800 / (1.5 * 86_400) and made["name"] == "P"
+    assert made["bandwidth"] == 108_000 / (1.5 * 86_400)
 
 
 def test_a_client_is_where_it_was_last_said_to_be(spark: SparkSession) -> None:
@@ -208,7 +217,7 @@ def test_a_client_is_where_it_was_last_said_to_be(spark: SparkSession) -> None:
     frame = spark.createDataFrame(
         rows, "time_ns bigint, broker string, event string, subscription bigint, client string"
     )
-    found = {row["subscription"]: row for row in standing(frame, "subscription").collect()}
+    found = {row["subscription"]: row for row in state_at_end(frame, "subscription").collect()}
     assert [(found[n]["broker"], found[n]["present"]) for n in (1, 2, 3)] == [
         *(("B", True), ("A", False), ("A", True))
     ]
@@ -224,14 +233,14 @@ def test_a_broker_that_started_anew_has_forgotten(spark: SparkSession) -> None:
     subscriptions = spark.createDataFrame(
         rows, "time_ns bigint, broker string, event string, subscription bigint"
     ).withColumn("client", F.lit("c"))
-    found = standing(remembered(subscriptions, brokers), "subscription").collect()
+    found = state_at_end(withdraw_before_restart(subscriptions, brokers), "subscription").collect()
     assert {row["subscription"]: row["present"] for row in found} == {
         **{1: False, 2: True, 3: False, 4: True}
     }
 
 
 def test_a_link_is_what_was_said_of_it_last(spark: SparkSession) -> None:
-    """By whichever end: one that was killed has said nothing."""
+    """Either end may have traced the loss: a broker that was killed has not."""
     rows = [
         *((1, "A", "B", "up"), (1, "B", "A", "up"), (9, "B", "A", "lost")),
         *((1, "A", "C", "up"), (4, "C", "A", "lost"), (5, "A", "C", "up")),
@@ -240,7 +249,7 @@ def test_a_link_is_what_was_said_of_it_last(spark: SparkSession) -> None:
     frame = spark.createDataFrame(
         rows, "time_ns bigint, broker string, peer string, event string"
     ).withColumn("kind", F.lit("broker"))
-    found = links(frame).orderBy("one", "other").collect()
+    found = links_at_end(frame).orderBy("one", "other").collect()
     assert [tuple(row) for row in found] == [("A", "C"), ("C", "D")]
 
 
@@ -255,7 +264,7 @@ def test_idle_time_after_the_last_publication_has_no_rate(
         made.interval("B0", end_s, 3)
     made.open()
     job = Job(spark, tmp_path / "trace", tmp_path / "out")
-    job.profiles()
+    job.make_profiles()
     (publisher,) = job.frame("publishers").collect()
     assert publisher["rate"] == 5 / (6 - 1), (
         "from its first publication to the end of that interval"
@@ -263,7 +272,7 @@ def test_idle_time_after_the_last_publication_has_no_rate(
 
 
 def test_all_that_ever_got_anything_are_known(spark: SparkSession, tmp_path: Path) -> None:
-    """Also one that got something before the window only, and was made before the trace began."""
+    """Also one that was made before the trace began and received something only before the window."""
     made = HandMade(tmp_path / "trace")
     for counter in range(1, 101):
         made.publish(counter, counter)
@@ -271,10 +280,10 @@ def test_all_that_ever_got_anything_are_known(spark: SparkSession, tmp_path: Pat
     made.deliver(2, 9, 2, 0.0, "B1")
     made.open()
     job = Job(spark, tmp_path / "trace", tmp_path / "out", 64)
-    job.profiles()
+    job.make_profiles()
     rows = {row["subscription"]: row for row in job.frame("subscriptions").collect()}
     assert (rows[9]["client"], rows[9]["broker"], rows[9]["vectors"]) == ("c9", "B1", 0)
-    decided = job.reading.decisions
+    decided = job.decisions.counts
     assert decided["subscriptions got nothing in the windows: their profiles are empty"] == 1
 
 
@@ -288,6 +297,6 @@ def test_a_publisher_that_lives_elsewhere_is_still_its_clients(spark: SparkSessi
         rows,
         "advertisement bigint, client string, publisher string, broker string, present boolean, since_ns bigint",
     )
-    found = owned(stand, spark.createDataFrame([("alice",)], "client string"))
+    found = resolve_owners(stand, spark.createDataFrame([("alice",)], "client string"))
     by_id = {row["advertisement"]: row["client"] for row in found.collect()}
     assert by_id == {0: "alice", 1: "bob/quotes", 2: "alice"}

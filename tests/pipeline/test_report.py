@@ -1,4 +1,4 @@
-"""The metrics of a trace from Spark are those of lab/metrics.py: integers exactly, floats to the ninth digit."""
+"""The metrics of a trace from Spark are equal to those of lab/metrics.py: integers exactly, floats to nine digits."""
 
 from __future__ import annotations
 
@@ -13,18 +13,25 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from handmade import HandMade
+from runnel.cli.commands.pipeline_report import Times, measure_all
 from runnel.cli.main import main
-from runnel.cli.pipeline_report import Times, measure_all
-from runnel.cli.reportpage import write_page
+from runnel.cli.show.report_page import write_page
 from runnel.errors import InputError
 from runnel.lab import metrics
-from runnel.lab.run import Run
+from runnel.lab.run import ScenarioRun
 from runnel.pipeline import doubles
 from runnel.pipeline.jobs import Job
-from runnel.pipeline.report import PERCENTS, SPREAD, Measured, measure, percentiles
+from runnel.pipeline.report import (
+    PERCENTS,
+    SPREAD_COLUMNS,
+    WindowMetrics,
+    measure_window,
+    percentiles,
+)
+from runnel.quantities import SECOND
 from runnel.trace.reader import Trace, open_trace
-from sparked import SECOND, Traced
+from support.handmade import HandMade
+from support.sparked import HandMadeNetwork
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +41,7 @@ CLOSE = ("seconds", "message_rate", "output_rate", "input_ratio", "output_ratio"
 
 
 def close(value: float | None) -> Any:
-    """To the ninth digit; what was not measured is null here, and NaN there."""
+    """Equal to nine digits; what was not measured is null here, and NaN in lab/metrics.py."""
     return None if value is None or math.isnan(value) else pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
@@ -55,12 +62,12 @@ def check_loads(job: Job, name: str, trace: Trace, window: metrics.Window) -> No
             assert mine == list(zip(seconds, values, strict=True))
 
 
-def check_summary(found: Measured, trace: Trace, window: metrics.Window) -> None:
+def check_summary(found: WindowMetrics, trace: Trace, window: metrics.Window) -> None:
     loads = metrics.loads(trace, window)
     used = loads.of(loads.allocated)
     said = found.summary
     assert (said["brokers"], said["brokers_in_use"]) == (len(loads.brokers), len(used.brokers))
-    for column in SPREAD:
+    for column in SPREAD_COLUMNS:
         told = metrics.spread(getattr(used, column))
         assert said[f"{column}_mean"] == close(told.mean), column
         assert said[f"{column}_deviation"] == close(told.deviation), column
@@ -71,7 +78,7 @@ def check_summary(found: Measured, trace: Trace, window: metrics.Window) -> None
     assert said["delay_mean_s"] == close(float(np.mean(delays)) / SECOND)
     assert (said["hops_mean"], said["hops_maximum"]) == (close(hops.mean()), hops.max())
     assert said["deliveries"] == len(delays)
-    assert said["published"] == metrics.published(trace, window)
+    assert said["published"] == metrics.count_published(trace, window)
     forwarding = metrics.forwarding(trace, window)
     assert (said["handled"], said["pure_forwards"]) == (forwarding.handled, forwarding.pure)
     assert said["yield"] == close(forwarding.useful)
@@ -82,18 +89,20 @@ def check_summary(found: Measured, trace: Trace, window: metrics.Window) -> None
 
 
 @pytest.fixture(scope="module")
-def job(spark: SparkSession, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Job:
+def job(spark: SparkSession, run: ScenarioRun, tmp_path_factory: pytest.TempPathFactory) -> Job:
     return Job(spark, run.trace, tmp_path_factory.mktemp("report"))
 
 
 @pytest.fixture(scope="module")
-def measured(job: Job, run: Run) -> dict[str, Measured]:
-    """The trace, cut in two where the laboratory begins to measure."""
+def measured(job: Job, run: ScenarioRun) -> dict[str, WindowMetrics]:
+    """The trace, divided in two where the laboratory begins to measure."""
     return measure_all(job, None, Times(None, *(run.info.window_start_ns,) * 2))
 
 
 @pytest.mark.parametrize("name", ["before", "after"])
-def test_metrics_are_those_of_the_lab(job: Job, measured: dict[str, Measured], name: str) -> None:
+def test_metrics_are_those_of_the_lab(
+    job: Job, measured: dict[str, WindowMetrics], name: str
+) -> None:
     trace, found = open_trace(job.traces), measured[name]
     window = metrics.Window(*found.window)
     check_loads(job, name, trace, window)
@@ -104,7 +113,9 @@ def test_metrics_are_those_of_the_lab(job: Job, measured: dict[str, Measured], n
     assert taken == pytest.approx(metrics.loads(trace, window).publications_in.sum())
 
 
-def test_the_page_has_numbers_and_figures(measured: dict[str, Measured], tmp_path: Path) -> None:
+def test_the_page_has_numbers_and_figures(
+    measured: dict[str, WindowMetrics], tmp_path: Path
+) -> None:
     page = write_page(tmp_path, measured, ["2 files skipped"]).read_text()
     was, now = (one.summary["brokers_in_use"] for one in measured.values())
     assert f"| brokers in use | {was} | {now} | same |" in page and "- 2 files skipped" in page
@@ -119,14 +130,14 @@ def test_the_page_has_numbers_and_figures(measured: dict[str, Measured], tmp_pat
     assert "change" not in alone and "Decided" not in alone
 
 
-def test_one_trace_is_cut_in_two(run: Run, measured: dict[str, Measured]) -> None:
+def test_one_trace_is_cut_in_two(run: ScenarioRun, measured: dict[str, WindowMetrics]) -> None:
     rows = list(open_trace(run.trace).rows("intervals"))
     began = min(row["time_ns"] - row["window_ns"] for row in rows)
     ended, cut = max(row["time_ns"] for row in rows), run.info.window_start_ns
     assert [one.window for one in measured.values()] == [(began, cut), (cut, ended)]
 
 
-def test_mistakes_are_told_before_spark_starts(run: Run) -> None:
+def test_mistakes_are_told_before_spark_starts(run: ScenarioRun) -> None:
     def told(*more: str) -> str:
         args = ["pipeline", "report", "--traces", str(run.trace), "--out", "out", *more]
         result = CliRunner().invoke(main, args)
@@ -146,13 +157,13 @@ def test_what_was_not_measured_is_null(spark: SparkSession, tmp_path: Path) -> N
     made.interval("B2", 20)  # on standby
     made.open()
     job = Job(spark, tmp_path / "trace", tmp_path / "out")
-    found = measure(job, "x")
+    found = measure_window(job, "x")
     check_loads(job, "x", open_trace(tmp_path / "trace"), metrics.Window(*found.window))
     assert found.summary["brokers_in_use"] == 2 and found.summary["deliveries"] == 0
     assert found.summary["output_ratio_mean"] is None and found.summary["delay_mean_s"] is None
     assert found.summary["input_ratio_mean"] == 0.0 and found.summary["yield"] == 0.0
     with pytest.raises(InputError, match=r"no interval lies within 3\.000 s to 4\.000 s"):
-        measure(job, "x", 3 * SECOND, 4 * SECOND)
+        measure_window(job, "x", 3 * SECOND, 4 * SECOND)
 
 
 def test_intervals_of_brokers_need_not_end_together(spark: SparkSession, tmp_path: Path) -> None:
@@ -165,7 +176,7 @@ def test_intervals_of_brokers_need_not_end_together(spark: SparkSession, tmp_pat
             made.deliver(counter, 1, at_s, 0.0, broker)
     made.open()
     job = Job(spark, tmp_path / "trace", tmp_path / "out")
-    found = measure(job, "x", 10 * SECOND, 40 * SECOND).summary
+    found = measure_window(job, "x", 10 * SECOND, 40 * SECOND).summary
     expected = metrics.forwarding(
         open_trace(tmp_path / "trace"), metrics.Window(10 * SECOND, 40 * SECOND)
     )
@@ -174,26 +185,26 @@ def test_intervals_of_brokers_need_not_end_together(spark: SparkSession, tmp_pat
 
 
 def test_gigabytes_of_memory(spark: SparkSession, tmp_path: Path) -> None:
-    """Bytes times nanoseconds: what has no room in 64 bits."""
+    """Bytes times nanoseconds exceed 64 bits."""
     made = HandMade(tmp_path / "trace")
     for end_s, window_s, memory in ((10, 10, 3 << 40), (25, 15, (3 << 40) + 1_000_000)):
         made.interval("B0", end_s, window_s, publications_in=1, memory_bytes=memory)
     made.open()
     job = Job(spark, tmp_path / "trace", tmp_path / "out")
-    found = measure(job, "x")
+    found = measure_window(job, "x")
     assert found.summary["memory_bytes_mean"] == pytest.approx((3 << 40) + 600_000, abs=0.01)
     check_loads(job, "x", open_trace(tmp_path / "trace"), metrics.Window(*found.window))
 
 
-def copied(directory: Path, *tables: str) -> None:
-    """The files of a trace are there twice, as by a copy that went wrong."""
+def copy_tables(directory: Path, *tables: str) -> None:
+    """Duplicate the files of a trace, as a failed copy might."""
     for table in tables:
         for path in list((directory / table).rglob("part-*.parquet")):
             shutil.copy(path, path.with_name(path.name.replace("part-", "part-copy-")))
 
 
-def handful(directory: Path) -> None:
-    """A hundred publications on a tree of two brokers, of which two subscriptions get some; two whole intervals."""
+def record_small_network(directory: Path) -> None:
+    """A hundred publications on two linked brokers, two subscriptions that receive some, two whole intervals."""
     made = HandMade(directory)
     for counter in range(1, 101):
         made.publish(counter, counter / 5)
@@ -212,15 +223,15 @@ TWICE = "are there twice, and count once"
 
 
 def test_rows_that_are_there_twice_count_once(spark: SparkSession, tmp_path: Path) -> None:
-    handful(tmp_path / "trace")
+    record_small_network(tmp_path / "trace")
     plain = Job(spark, tmp_path / "trace", tmp_path / "plain")
-    expected = measure(plain, "x", 0, 20 * SECOND)
-    assert not plain.reading.lines
+    expected = measure_window(plain, "x", 0, 20 * SECOND)
+    assert not plain.decisions.lines
     assert (expected.summary["published"], expected.summary["deliveries"]) == (99, 49 + 33)
-    copied(tmp_path / "trace", "publications", "deliveries", "intervals")
+    copy_tables(tmp_path / "trace", "publications", "deliveries", "intervals")
     job = Job(spark, tmp_path / "trace", tmp_path / "out")
-    assert measure(job, "x", 0, 20 * SECOND) == expected
-    assert job.reading.decisions == {
+    assert measure_window(job, "x", 0, 20 * SECOND) == expected
+    assert job.decisions.counts == {
         f"intervals {TWICE}": 4,
         f"deliveries {TWICE}": 49 + 33,
         f"publications {TWICE}": 99,
@@ -231,26 +242,26 @@ def test_rows_that_are_there_twice_count_once(spark: SparkSession, tmp_path: Pat
 
 
 def test_only_the_rows_that_are_there_twice_are_taken_out(spark: SparkSession) -> None:
-    """Of several rows the first; whether words are few, or so many that no machine is sent a list."""
+    """The first of several equal rows is kept, whether the list of words is broadcast or not."""
     names = [(key, counter) for key in (1, 2) for counter in range(200)]
     rows = [(key, counter, 5, {"x": counter}) for key, counter in names]
     again = [(1, 70, 4, {"x": 1}), (2, 70, 5, {"a": 9}), (2, 199, 6, {}), (2, 199, 6, {})]
     frame = spark.createDataFrame(
         rows + again, "key int, counter long, time_ns long, messages map<string, long>"
     )
-    found = doubles.words(frame, "key")
-    assert doubles.counted(found) == (400, 4)
+    found = doubles.count_by_word(frame, "key")
+    assert doubles.count_doubles(found) == (400, 4)
     expected = {row[:2]: row[2:] for row in [*rows, *again[:2]]}
     for few in (10, 0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(doubles, "FEW", few)
-            told = [tuple(row) for row in doubles.once(frame, found, "key").collect()]
+            told = [tuple(row) for row in doubles.drop_doubles(frame, found, "key").collect()]
         assert len(told) == 400 and {row[:2]: row[2:] for row in told} == expected
 
 
 def test_what_the_files_are_like_is_told_once(spark: SparkSession, tmp_path: Path) -> None:
-    """However many windows of a trace are measured."""
-    handful(tmp_path / "trace")
+    """The number of windows of a trace makes no difference."""
+    record_small_network(tmp_path / "trace")
     (tmp_path / "other").symlink_to(tmp_path / "trace")
     for path in (tmp_path / "trace").rglob("part-*.parquet"):
         path.with_name("part-torn-000001.parquet").write_bytes(b"PAR1")
@@ -259,12 +270,12 @@ def test_what_the_files_are_like_is_told_once(spark: SparkSession, tmp_path: Pat
         job = Job(spark, tmp_path / "trace", tmp_path / "out", skip_unreadable=True)
         found = measure_all(job, before, times)
         assert list(found) == ["before", "after"]
-        assert list(job.reading.decisions.values()) == [torn]
+        assert list(job.decisions.counts.values()) == [torn]
 
 
 def test_a_window_ends_before_its_end(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows of that moment are the next window's; but a link that comes up then is there at the end."""
-    made = Traced(tmp_path / "trace")
+    """Rows at the end of a window belong to the next one; but a link that comes up then is present at the end."""
+    made = HandMadeNetwork(tmp_path / "trace")
     for broker in ("B0", "B1", "B2"):
         for end_s in (10, 20):
             made.interval(broker, end_s, publications_in=1)
@@ -275,10 +286,10 @@ def test_a_window_ends_before_its_end(spark: SparkSession, tmp_path: Path) -> No
     made.link("B1", "B2", 10.5)
     made.open()
     job = Job(spark, tmp_path / "trace", tmp_path / "out")
-    first = measure(job, "x", 0, 10 * SECOND)
+    first = measure_window(job, "x", 0, 10 * SECOND)
     assert (first.summary["published"], first.summary["deliveries"]) == (2, 2)
     assert first.links == [("B0", "B1")]
-    second = measure(job, "x", 10 * SECOND, 20 * SECOND)
+    second = measure_window(job, "x", 10 * SECOND, 20 * SECOND)
     assert (second.summary["published"], second.summary["deliveries"]) == (2, 2)
     assert second.links == [("B0", "B1"), ("B1", "B2")]
 

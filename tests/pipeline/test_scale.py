@@ -1,4 +1,4 @@
-"""Plans made in parts by Spark, held against those of one process on the same network."""
+"""Plans that Spark makes in parts, compared with those of one process for the same network."""
 
 from __future__ import annotations
 
@@ -13,13 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runnel.allocation.constraints import Constraints
-from runnel.allocation.layout import Layout, overloaded, predicted
-from runnel.allocation.load import MICRO, Capacity, Delay, scaling_for
-from runnel.allocation.network import Network
-from runnel.allocation.plan import Plan, from_json, to_json
-from runnel.allocation.planner import PlanOptions, make_plan
-from runnel.allocation.profiles import BITS, PublisherProfile, by_matching
 from runnel.errors import InputError
 from runnel.lab.inventory import make_inventory as means_of
 from runnel.matching import make_engine
@@ -27,12 +20,19 @@ from runnel.pipeline import planning, shards
 from runnel.pipeline.inventory import make_inventory
 from runnel.pipeline.jobs import Job
 from runnel.pipeline.planning import plan_network
-from runnel.pipeline.scale import known, plan_parts
-from runnel.pipeline.tables import Reading
+from runnel.pipeline.scale import outline_network, plan_parts
+from runnel.pipeline.tables import Decisions
+from runnel.planning.documents.constraints import Constraints
+from runnel.planning.documents.plan import Plan, from_json, to_json
+from runnel.planning.layout import Layout, overloaded_brokers, predict_loads
+from runnel.planning.load import MICRO, Capacity, Delay, scaling_for
+from runnel.planning.network import Network
+from runnel.planning.planner import PlanOptions, make_plan
+from runnel.planning.profiles import BITS, PublisherProfile, profiles_by_matching
 from runnel.workload.balance import BalanceParameters, make_balance
 from runnel.workload.green import GreenParameters, make_green
 from runnel.workload.shape import Workload
-from sparked import Kept, in_several, keep_profiles
+from support.sparked import SubscriptionRecord, several_subscriptions_each, write_profiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,13 +43,13 @@ NO_DELAY = Delay()
 
 
 def network_of(workload: Workload, brokers: int) -> Network:
-    """A workload with its profiles, everybody at a broker by lot."""
+    """A workload with its profiles, all clients at random brokers."""
     engine = make_engine()
     for number, subscriber in enumerate(workload.subscribers):
         engine.add(number, subscriber.selection)
     events = [list(islice(one.events, BITS)) for one in workload.publishers]
     count = len(workload.subscribers)
-    windows = by_matching(events, lambda event: engine.match(event).ids(), count)
+    windows = profiles_by_matching(events, lambda event: engine.match(event).ids(), count)
     names = [f"B{number}" for number in range(brokers)]
     means = means_of("green", {}, names)
     lots = Random("homes")
@@ -80,7 +80,7 @@ def balance() -> Network:
 
 
 def small(seed: int, clients: int = 60, delay: Delay = NO_DELAY, length: int = BITS) -> Network:
-    """A few publishers, subscriptions by thresholds and by lot, some of several publishers, some of none."""
+    """A few publishers; subscriptions by thresholds or random, some to several publishers, some without traffic."""
     lots = Random(f"{seed}/small")
     span = 100
     names = [f"B{number}" for number in range(12)]
@@ -102,19 +102,19 @@ def small(seed: int, clients: int = 60, delay: Delay = NO_DELAY, length: int = B
     )
 
 
-def planned(
+def plan_with_spark(
     spark: SparkSession,
     out: Path,
     network: Network,
     options: PlanOptions | None = None,
     constraints: Constraints | None = None,
     length: int = BITS,
-    subscriptions: Sequence[Kept] | None = None,
+    subscriptions: Sequence[SubscriptionRecord] | None = None,
 ) -> Plan:
-    """What Spark makes of it."""
-    keep_profiles(network, out, length, subscriptions)
+    """The plan that Spark makes for a network."""
+    write_profiles(network, out, length, subscriptions)
     job = Job(spark, out, out, length)
-    there = known(job, network.brokers)
+    there = outline_network(job, network.brokers)
     return plan_parts(job, there, options or PlanOptions(), constraints or Constraints())
 
 
@@ -122,8 +122,8 @@ def rate_of(plan: Plan) -> float:
     return sum(load.messages_per_s for load in plan.after.values())
 
 
-def check(network: Network, plan: Plan, constraints: Constraints | None = None) -> None:
-    """It is a plan for that network: everybody is somewhere, and nobody is overloaded; and its figures are true."""
+def check_plan(network: Network, plan: Plan, constraints: Constraints | None = None) -> None:
+    """Check that every client has a broker, that no broker is overloaded, and that the plan's figures are right."""
     assert from_json(to_json(plan)) == plan
     assert set(plan.subscriptions) == set(network.subscriptions)
     assert set(plan.publishers) == {one.name for one in network.publishers}
@@ -133,8 +133,8 @@ def check(network: Network, plan: Plan, constraints: Constraints | None = None) 
         places[plan.subscriptions[name]].append(number)
     homes = {n: plan.publishers[one.name] for n, one in enumerate(network.publishers)}
     layout = Layout(plan.overlay, {b: tuple(found) for b, found in places.items()}, homes)
-    loads = predicted(layout, items, traffic)
-    assert not overloaded(loads, {one.name: one for one in network.bins()})
+    loads = predict_loads(layout, items, traffic)
+    assert not overloaded_brokers(loads, {one.name: one for one in network.bins()})
     for broker, load in loads.items():
         told = plan.after[broker]
         assert told.messages_per_s == pytest.approx(load.input / 1e6, abs=1e-6)
@@ -149,8 +149,8 @@ def test_8000_subscriptions_as_one_process_plans_them(
     spark: SparkSession, tmp_path: Path, make: Callable[[], Network]
 ) -> None:
     network = make()
-    found = planned(spark, tmp_path, network)
-    check(network, found)
+    found = plan_with_spark(spark, tmp_path, network)
+    check_plan(network, found)
     split = make_plan(network, PlanOptions("CRAM-SPLIT"))
     paper = make_plan(network, PlanOptions("CRAM-IOU"))
     assert abs(found.brokers - split.brokers) <= 1
@@ -172,12 +172,12 @@ def test_8000_subscriptions_as_one_process_plans_them(
 def test_small_networks_of_all_kinds(
     spark: SparkSession, tmp_path: Path, seed: int, algorithm: str, delay: Delay, length: int
 ) -> None:
-    """Clients have several subscriptions, and have withdrawn some."""
+    """Clients with several subscriptions, some of them withdrawn."""
     network = small(seed, delay=delay, length=length)
     network = replace(network, counts=(2,) * len(network.subscriptions))
-    asked, kept = PlanOptions(algorithm), in_several(network)
-    found = planned(spark, tmp_path, network, asked, length=length, subscriptions=kept)
-    check(network, found)
+    asked, kept = PlanOptions(algorithm), several_subscriptions_each(network)
+    found = plan_with_spark(spark, tmp_path, network, asked, length=length, subscriptions=kept)
+    check_plan(network, found)
     assert found.algorithm == algorithm
     assert found.before == make_plan(network, asked).before
     silent = 2 * sum(1 for profile in network.profiles if not profile)
@@ -190,9 +190,9 @@ def test_parts_are_dominant_publishers_and_one_of_those_with_many(
     """Blocks of the broad ones are in the order of their dominant publishers."""
     monkeypatch.setattr(shards, "BROAD_BLOCK", 3)
     network = small(8)
-    keep_profiles(network, tmp_path)
-    there = known(Job(spark, tmp_path, tmp_path), network.brokers)
-    rows = shards.groups(there.wanted, there.clients, there.places).collect()
+    write_profiles(network, tmp_path)
+    there = outline_network(Job(spark, tmp_path, tmp_path), network.brokers)
+    rows = shards.group_clients(there.wanted, there.clients, there.places).collect()
     found = {member["id"]: row["part"] for row in rows for member in row["members"]}
     weights = network.traffic().weights
     expected, broad = {}, []
@@ -213,9 +213,9 @@ def test_who_is_at_a_broker_that_is_not_planned_with_has_no_home(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     network = small(9)
-    keep_profiles(network, tmp_path)
+    write_profiles(network, tmp_path)
     job = Job(spark, tmp_path, tmp_path)
-    there = known(job, network.brokers[:-1])
+    there = outline_network(job, network.brokers[:-1])
     gone = network.brokers[-1].name
     for homes, expected in (
         (there.network.subscription_homes, network.subscription_homes),
@@ -230,12 +230,12 @@ def test_who_is_at_a_broker_that_is_not_planned_with_has_no_home(
 def test_many_are_planned_in_parts(
     done: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a trace, and with all that goes along with a plan."""
+    """From a trace, with the plan's owners, addresses and evidence."""
     inventory = make_inventory({"brokers": {f"B{n}": {} for n in range(7)}}, "brokers.toml")
-    one = plan_network(replace(done, reading=Reading()), inventory)
+    one = plan_network(replace(done, decisions=Decisions()), inventory)
     shutil.copytree(done.out, tmp_path / "out")
     told: list[str] = []
-    job = replace(done, out=tmp_path / "out", reading=Reading(), tell=told.append)
+    job = replace(done, out=tmp_path / "out", decisions=Decisions(), tell=told.append)
     monkeypatch.setattr(planning, "ONE_PROCESS", 0)
     found = plan_network(job, inventory)
     assert "clustering the clients of every publisher" in told
@@ -252,8 +252,8 @@ def test_constraints_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     asked = Constraints(
         pinned={"c003": "B7", "c004": "B7", "P2": "B1"}, excluded=("B0",), headroom_percent=30.0
     )
-    found = planned(spark, tmp_path, network, constraints=asked)
-    check(network, found, asked)
+    found = plan_with_spark(spark, tmp_path, network, constraints=asked)
+    check_plan(network, found, asked)
     assert "B0" not in found.overlay
     assert all(load.output_ratio < 0.7 for load in found.after.values())
     needs: Counter[tuple[int, int, int]] = Counter()
@@ -267,19 +267,19 @@ def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None
     network = small(5)
     tiny = replace(network, brokers=tuple(Capacity(one.name, 150.0) for one in network.brokers))
     with pytest.raises(InputError, match=r"do not fit on 12 brokers: .*c0\d\d.* because"):
-        planned(spark, tmp_path, tiny)
+        plan_with_spark(spark, tmp_path, tiny)
 
 
 def test_one_process_plans_what_has_no_parts(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="CRAM-XOR is planned in one process"):
-        planned(spark, tmp_path, small(6), PlanOptions("CRAM-XOR"))
+        plan_with_spark(spark, tmp_path, small(6), PlanOptions("CRAM-XOR"))
 
 
 def test_rows_in_another_order_make_the_same_plan(spark: SparkSession, tmp_path: Path) -> None:
     network = small(7)
-    one = planned(spark, tmp_path / "one", network)
+    one = plan_with_spark(spark, tmp_path / "one", network)
     spark.conf.set("spark.sql.shuffle.partitions", "5")
     try:
-        assert planned(spark, tmp_path / "other", network) == one
+        assert plan_with_spark(spark, tmp_path / "other", network) == one
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", "2")

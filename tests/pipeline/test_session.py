@@ -1,4 +1,4 @@
-"""Sessions: Java is found, mistakes are told; and the command, in a process with the Java that comes as a package."""
+"""Sessions: Java is found, mistakes are reported; and the command runs in a process with the packaged Java."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ import pyarrow.dataset as ds
 import pytest
 
 from runnel.errors import InputError
-from runnel.lab.run import Run
+from runnel.lab.run import ScenarioRun
 from runnel.pipeline import java as under_test
+from runnel.pipeline.inventory import Inventory
 from runnel.pipeline.java import Java, find_java, make_launcher
-from runnel.pipeline.jobs import Job
+from runnel.pipeline.jobs import NETWORK_TABLES, Job
+from runnel.pipeline.planning import plan_network
 from runnel.pipeline.session import make_session, ui_address
-from sparked import LENGTH, QUICK_JAVA
+from runnel.planning.documents.plan import to_json
+from support.sparked import LENGTH, QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def pretend_java(directory: Path, version: str) -> Path:
-    """A program that says that it is some Java, and otherwise says what it was told."""
+    """A program that reports some version of Java, and otherwise prints its arguments."""
     program = directory / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(
@@ -104,9 +107,8 @@ def test_the_session_is_as_promised(spark: SparkSession) -> None:
 
 
 def test_the_command_comes_to_the_same_without_a_java_and_whatever_the_hash_seed(
-    run: Run, done: Job, tmp_path: Path
+    run: ScenarioRun, done: Job, tmp_path: Path
 ) -> None:
-    done.closeness("IOU")
     bare = tmp_path / "bin"  # everything that there is, but for Java
     bare.mkdir()
     for folder in map(Path, reversed(os.environ["PATH"].split(os.pathsep))):
@@ -115,8 +117,9 @@ def test_the_command_comes_to_the_same_without_a_java_and_whatever_the_hash_seed
                 (bare / tool.name).unlink(missing_ok=True)
                 (bare / tool.name).symlink_to(tool)
     command = [
-        *(sys.executable, "-m", "runnel", "pipeline", "closeness", "--bits", str(LENGTH)),
-        *("--traces", str(run.trace), "--out", str(tmp_path / "out"), "--master", "local[2]"),
+        *(sys.executable, "-m", "runnel", "plan", "--from-traces", str(run.trace)),
+        *("--bits", str(LENGTH), "--master", "local[2]", "--work", str(tmp_path / "out")),
+        *("--out", str(tmp_path / "plan.json")),
     ]
     environment = {
         k: v for k, v in os.environ.items() if not k.startswith(("JAVA", "SPARK", "PYSPARK"))
@@ -126,20 +129,23 @@ def test_the_command_comes_to_the_same_without_a_java_and_whatever_the_hash_seed
         [*command, "--memory", "1g"], env=environment, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    assert "nearest partners, IOU" in ended.stdout
+    assert "brokers     7 → " in ended.stdout and "written to" in ended.stdout
     assert "watch it at http://" in ended.stderr
     assert "WARN" not in ended.stderr, ended.stderr
-    for name in ("publishers", "vectors", "brokers", "gifs", "members", "closeness/metric=IOU"):
+    for name in NETWORK_TABLES:
         one, other = (
             sorted(map(str, ds.dataset(out / name).to_table().to_pylist()))
             for out in (done.out, tmp_path / "out")
         )
         assert one == other != [], name
+    job = Job(done.spark, run.trace, done.out, LENGTH)
+    job.make_profiles()
+    assert (tmp_path / "plan.json").read_bytes() == to_json(plan_network(job, Inventory()))
 
 
 def test_the_command_tells_mistakes_at_once(tmp_path: Path) -> None:
     command = (
-        *(sys.executable, "-m", "runnel", "pipeline", "gifs"),
+        *(sys.executable, "-m", "runnel", "pipeline", "profiles"),
         "--out",
         str(tmp_path / "out"),
     )

@@ -1,4 +1,4 @@
-"""A trace as a source of Spark's, and the conditions that reach its files."""
+"""A trace as a data source for Spark, and the conditions that are evaluated while files are read."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from handmade import SECOND, HandMade
-from runnel.lab.run import Run
-from runnel.pipeline.source import OneFile, TraceReader, Wanted
+from runnel.lab.run import ScenarioRun
+from runnel.pipeline.source import FilePartition, RowFilter, TraceReader
 from runnel.pipeline.tables import spark_schema
+from runnel.quantities import SECOND
 from runnel.trace.reader import open_trace
 from runnel.trace.schemas import TABLES
+from support.handmade import HandMade
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_all_tables_come_with_their_schemas(spark: SparkSession, run: Run) -> None:
+def test_all_tables_come_with_their_schemas(spark: SparkSession, run: ScenarioRun) -> None:
     trace = open_trace(run.trace)
     for table in TABLES:
         frame = spark.read.format("runnel-trace").option("table", table).load(str(run.trace))
@@ -60,37 +61,37 @@ def test_conditions_reach_the_files(tmp_path: Path) -> None:
     ]
     assert list(reader.pushFilters(list(conditions))) == conditions, "Spark checks them again"
     (only,) = reader.partitions()
-    assert isinstance(only, OneFile) and only.part.hour == 1
+    assert isinstance(only, FilePartition) and only.part.hour == 1
     rows = [row for batch in reader.read(only) for row in batch.to_pylist()]
     assert [(row["broker"], row["counter"]) for row in rows] == [("B2", 2)]
 
 
 def test_conditions_narrow_each_other() -> None:
-    wanted = Wanted()
+    wanted = RowFilter()
     for condition in (
         *(EqualTo(("time_ns",), 7), LessThan(("time_ns",), 100)),
         *(In(("broker",), ("A", "B")), EqualTo(("broker",), "B")),
     ):
         wanted.narrow(condition)
-    assert wanted == Wanted(7, 8, ("B",))
+    assert wanted == RowFilter(7, 8, ("B",))
 
 
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        (EqualTo(("time_ns",), 7), Wanted(7, 8)),
-        (GreaterThan(("time_ns",), 7), Wanted(8)),
-        (GreaterThanOrEqual(("time_ns",), 7), Wanted(7)),
-        (LessThan(("time_ns",), 7), Wanted(None, 7)),
-        (LessThanOrEqual(("time_ns",), 7), Wanted(None, 8)),
+        (EqualTo(("time_ns",), 7), RowFilter(7, 8)),
+        (GreaterThan(("time_ns",), 7), RowFilter(8)),
+        (GreaterThanOrEqual(("time_ns",), 7), RowFilter(7)),
+        (LessThan(("time_ns",), 7), RowFilter(None, 7)),
+        (LessThanOrEqual(("time_ns",), 7), RowFilter(None, 8)),
     ],
 )
-def test_a_moment_is_within_what_includes_it(condition: Filter, expected: Wanted) -> None:
-    wanted = Wanted()
+def test_a_moment_is_within_what_includes_it(condition: Filter, expected: RowFilter) -> None:
+    wanted = RowFilter()
     wanted.narrow(condition)
     assert wanted == expected
 
 
-def test_no_such_table(spark: SparkSession, run: Run) -> None:
+def test_no_such_table(spark: SparkSession, run: ScenarioRun) -> None:
     with pytest.raises(PySparkException, match="there is no table 'publication'"):
         spark.read.format("runnel-trace").option("table", "publication").load(str(run.trace))

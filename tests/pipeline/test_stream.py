@@ -1,4 +1,4 @@
-"""A trace that is watched comes to what it comes to when it is read at once, also if the watcher is killed; once."""
+"""Watching a trace gives the same result as reading it at once, exactly once, also if the watcher is killed."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from handmade import HandMade
-from runnel.allocation.plan import BrokerLoad, Plan, from_json, to_json
 from runnel.errors import InputError
-from runnel.pipeline.drift import Limits, Memory, digest
+from runnel.pipeline.drift import DriftLimits, Memory, plan_digest
 from runnel.pipeline.inventory import make_inventory
 from runnel.pipeline.jobs import NETWORK_TABLES, Job
-from runnel.pipeline.stream import Watch, start, wait
-from sparked import QUICK_JAVA
+from runnel.pipeline.stream import Watch, start_watch, wait_for_watch
+from runnel.planning.documents.plan import BrokerLoad, Plan, from_json, to_json
+from support.handmade import HandMade
+from support.sparked import QUICK_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HOUR_S, HOURS, PER_HOUR = 3_600, 3, 50
 LENGTH = 64  # so that the window moves on, hour by hour
-LIMITS = Limits(hold=1)
+LIMITS = DriftLimits(hold=1)
 PLAN = Plan(
     algorithm="FBF",
     overlay={"B0": None, "B1": "B0"},
@@ -38,12 +38,12 @@ PLAN = Plan(
 )
 
 
-class Stopped(Exception):  # noqa: N818 - named for what happens
-    """The end of a process, for one that goes on living."""
+class ProcessEnded(Exception):  # noqa: N818 - named for what happens
+    """Stands for the end of the process in a test that goes on."""
 
 
-def record(directory: Path) -> None:
-    """Of some publications an hour c1 gets every second, c2 every third, and one that never subscribed every fourth."""
+def record_hours(directory: Path) -> None:
+    """Publications in several hours: c1 receives every second, c2 every third, an unknown subscriber every fourth."""
     made = HandMade(directory)
     made.subscribe(1, "a > 1", 0.0)
     made.subscribe(2, "a > 1", 0.0, broker="B1")
@@ -58,15 +58,15 @@ def record(directory: Path) -> None:
     made.open()
 
 
-def run(job: Job) -> Watch:
-    """Read what is there, one file of each table a batch."""
+def watch_once(job: Job) -> Watch:
+    """Read the present files, one file of each table per batch."""
     watch = Watch(job, lambda: PLAN, limits=LIMITS)
-    wait(watch, start(watch, once=True, files=1))
+    wait_for_watch(watch, start_watch(watch, once=True, files=1))
     return watch
 
 
 def kill_during(line: str, trace: Path, out: Path) -> None:
-    """Watch in a process of its own, until it says something; then kill it, with Spark and all."""
+    """Watch in a separate process until it prints a line; then kill it together with Spark."""
     (out.parent / "plan.json").write_bytes(to_json(PLAN))
     said = ["--traces", str(trace), "--out", str(out), "--plan", str(out.parent / "plan.json")]
     said += ["--bits", str(LENGTH), "--hold", "1", "--files", "1", "--once"]
@@ -88,8 +88,8 @@ def kill_during(line: str, trace: Path, out: Path) -> None:
     assert process.wait() == -signal.SIGKILL, "".join(heard)
 
 
-def forget(out: Path, batch: int) -> None:
-    """Make Spark believe that a batch was not finished."""
+def forget_batch(out: Path, batch: int) -> None:
+    """Make Spark treat a batch as unfinished."""
     commits = out / "watch" / "checkpoint" / "commits"
     (commits / str(batch)).unlink()
     (commits / f".{batch}.crc").unlink(missing_ok=True)
@@ -102,7 +102,7 @@ def tables_of(job: Job) -> dict[str, list[Any]]:
 
 def test_everything_counts_once_whatever_happens(spark: SparkSession, tmp_path: Path) -> None:
     trace, out, told = tmp_path / "trace", tmp_path / "out", []  # type: tuple[Path, Path, list[str]]
-    record(trace)
+    record_hours(trace)
     later = [trace / name / "hour=2" for name in ("publications", "deliveries")]
     for path in later:
         shutil.move(path, tmp_path / path.parent.name)
@@ -110,14 +110,14 @@ def test_everything_counts_once_whatever_happens(spark: SparkSession, tmp_path: 
     def dies(what: str) -> None:
         told.append(what)
         if "proposes" in what:
-            raise Stopped
+            raise ProcessEnded
 
     kill_during("batch 1: 2 new files", trace, out)
     kept = json.loads((out / "watch" / "watch.json").read_text())
     assert kept["batch"] == 0 and not (out / "proposals").exists()
     # It dies as soon as a proposal is there; and brokers go on for an hour.
-    with pytest.raises(Stopped):
-        run(Job(spark, trace, out, LENGTH, tell=dies))
+    with pytest.raises(ProcessEnded):
+        watch_once(Job(spark, trace, out, LENGTH, tell=dies))
     assert "batch 1: 2 new files" in told and "batch 0: was done before" not in told
     proposal = (out / "proposals" / "1.json").read_bytes()
     assert from_json(proposal).brokers == 1
@@ -125,33 +125,33 @@ def test_everything_counts_once_whatever_happens(spark: SparkSession, tmp_path: 
         shutil.move(tmp_path / path.parent.name, path)
     told.clear()
     job = Job(spark, trace, out, LENGTH, tell=told.append)
-    kept_now = run(job).kept
+    kept_now = watch_once(job).state
     assert told[:2] == ["batch 1: was done before", "batch 2: 2 new files"]
     assert (kept_now.batch, kept_now.proposals, kept_now.query) == (2, 1, kept["query"])
     assert sorted(os.listdir(out / "proposals")) == ["1.json"]
     assert (out / "proposals" / "1.json").read_bytes() == proposal, "as it was decided then"
     at_once = Job(spark, trace, tmp_path / "at once", LENGTH)
-    at_once.profiles()
+    at_once.make_profiles()
     assert tables_of(job) == tables_of(at_once)
-    at_once.network()  # which counts what it does not plan for, as a proposal does
-    assert job.reading.decisions.items() >= at_once.reading.decisions.items() - {
+    at_once.make_network()  # which counts what it does not plan for, as a proposal does
+    assert job.decisions.counts.items() >= at_once.decisions.counts.items() - {
         ("brokers have no measured output, and count as unlimited", 2)
     }
 
     # It was killed after all was done, and before Spark knew.
-    forget(out, 2)
+    forget_batch(out, 2)
     told.clear()
-    assert run(Job(spark, trace, out, LENGTH, tell=told.append)).kept == kept_now
+    assert watch_once(Job(spark, trace, out, LENGTH, tell=told.append)).state == kept_now
     assert told == ["batch 2: was done before"]
     assert sorted(os.listdir(out / "watch" / "streams")) == ["2"]
 
     # What does not belong together is not put together.
     with pytest.raises(InputError, match=r"profiles of 64 bits are kept: take --bits 64"):
-        run(Job(spark, trace, out, 128))
+        watch_once(Job(spark, trace, out, 128))
     for path in sorted((out / "watch" / "checkpoint").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     with pytest.raises(InputError, match="what is kept is of another checkpoint: remove"):
-        run(Job(spark, trace, out, LENGTH))
+        watch_once(Job(spark, trace, out, LENGTH))
 
 
 DAY_S, A_DAY = 24 * HOUR_S, 50
@@ -160,7 +160,7 @@ LATE_S = 4 * HOUR_S
 
 
 def record_days(directory: Path) -> None:
-    """Of what is published in an hour of day 0 and one of day 3, c1 gets all, c2 half of it hours later; 5 twice.
+    """Publications in an hour of day 0 and one of day 3: c1 receives all, c2 half of them hours later, number 5 twice.
 
     Before that there are two files of each table that cannot be read.
     """
@@ -207,8 +207,8 @@ def test_days_are_watched_for_the_brokers_that_there_are(
     job = Job(spark, trace, out, LENGTH, skip_unreadable=True, tell=told.append)
     watch = Watch(job, lambda: plan, inventory, LIMITS)
     (out / "proposals").mkdir(parents=True)
-    (out / "proposals" / "6.json").write_text("from before everything began anew")
-    wait(watch, start(watch, once=True, files=2))
+    (out / "proposals" / "6.json").write_text("from an earlier watch")
+    wait_for_watch(watch, start_watch(watch, once=True, files=2))
     said = [line for line in told if line.startswith("batch")]
     assert said[:6] == [
         "batch 0: 4 new files",
@@ -221,19 +221,19 @@ def test_days_are_watched_for_the_brokers_that_there_are(
     (publisher,) = job.frame("publishers").collect()
     assert publisher["rate"] == rate, "of the last two days, in which day 0 has no part"
     assert (
-        job.reading.decisions["deliveries within the windows are there twice, and count once"] == 1
+        job.decisions.counts["deliveries within the windows are there twice, and count once"] == 1
     )
     proposal = (out / "proposals" / "7.json").read_bytes()
     proposed = from_json(proposal)
     assert proposed.overlay == {"W1": None} and proposed.asked is not None
     assert proposed.asked.headroom_percent == 30
-    kept = watch.kept
-    rests = Memory(digest(plan), 0, False, LIMITS.rest, (digest(proposed),))
+    kept = watch.state
+    rests = Memory(plan_digest(plan), 0, False, LIMITS.rest, (plan_digest(proposed),))
     assert (kept.proposals, kept.memory) == (7, rests)
 
     # It was killed between its decision and the proposal.
-    forget(out, 2)
+    forget_batch(out, 2)
     (out / "proposals" / "7.json").unlink()
-    wait(watch, start(watch, once=True, files=2))
-    assert (out / "proposals" / "7.json").read_bytes() == proposal and watch.kept == kept
-    assert (out / "proposals" / "6.json").read_text() == "from before everything began anew"
+    wait_for_watch(watch, start_watch(watch, once=True, files=2))
+    assert (out / "proposals" / "7.json").read_bytes() == proposal and watch.state == kept
+    assert (out / "proposals" / "6.json").read_text() == "from an earlier watch"

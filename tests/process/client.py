@@ -13,11 +13,13 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Callable, Coroutine
 from itertools import count
 from pathlib import Path
+from typing import Any
 
-from peers import peer
-from processes import BEAT_S
+from process.peers import peer
+from process.processes import BEAT_S
 
 
 async def subscribe(ready_fd: int, url: str, name: str, report: str, enough: str) -> None:
@@ -39,5 +41,6 @@ async def publish(ready_fd: int, url: str, name: str) -> None:
 
 if __name__ == "__main__":
     what, *arguments, _, ready = sys.argv[1:]
-    role = {"subscribe": subscribe, "publish": publish}[what]
-    asyncio.run(role(int(ready), *arguments))
+    roles: dict[str, Callable[..., Coroutine[Any, Any, None]]]
+    roles = {"subscribe": subscribe, "publish": publish}
+    asyncio.run(roles[what](int(ready), *arguments))

@@ -13,13 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from processes import MARK, marked
+from process.processes import MARK, marked
 
 PROGRAM = [sys.executable, "-m", "runnel"]
 WITHIN_S = 60.0
 
 
-class Command:
+class RunningCommand:
     """A command that runs; what it says on stderr is read line by line."""
 
     def __init__(self, popen: subprocess.Popen[str]) -> None:
@@ -44,7 +44,7 @@ class Command:
             self._changed.notify_all()
         stream.close()
 
-    def until(self, text: str) -> Command:
+    def until(self, text: str) -> RunningCommand:
         """Wait until it has said something, on either output."""
         with self._changed:
             found = self._changed.wait_for(
@@ -69,7 +69,7 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._mark = uuid.uuid4().hex
-        self._started: list[Command] = []
+        self._started: list[RunningCommand] = []
         self._env = {key: value for key, value in os.environ.items() if key != "RUNNEL_BROKER"}
         self._env[MARK] = self._mark
 
@@ -91,6 +91,10 @@ class Shell:
             os.kill(pid, signal.SIGKILL)
         if error is None:
             assert left == [], "a process was left behind"
+
+    def become(self, user: str, password_file: Path) -> None:
+        """Let commands say from now on that they are this user."""
+        self._env |= {"RUNNEL_USER": user, "RUNNEL_PASSWORD_FILE": str(password_file)}
 
     def left(self) -> list[int]:
         """The processes that are still there."""
@@ -114,7 +118,7 @@ class Shell:
         """Run a command that prints JSON."""
         return json.loads(self.run(*arguments, code=code))
 
-    def start(self, *arguments: str) -> Command:
+    def start(self, *arguments: str) -> RunningCommand:
         """Run a command beside the test."""
         popen = subprocess.Popen(
             [*PROGRAM, *arguments],
@@ -125,6 +129,6 @@ class Shell:
             stderr=subprocess.PIPE,
             text=True,
         )
-        command = Command(popen)
+        command = RunningCommand(popen)
         self._started.append(command)
         return command

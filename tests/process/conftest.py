@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from processes import Processes, marked
+from process.processes import RunningPrograms, marked
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
+def processes(tmp_path: Path) -> Iterator[RunningPrograms]:
     mark = uuid.uuid4().hex
-    started = Processes(tmp_path, mark)
+    started = RunningPrograms(tmp_path, mark)
     try:
         yield started
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from time import monotonic_ns, time_ns
 from typing import Any
@@ -36,10 +36,10 @@ class Peer(Driver):
     def __init__(self, name: str, heartbeat_s: float = 1.0) -> None:
         link = LinkConfig(heartbeat_ns=round(heartbeat_s * 1e9), resume_timeout_ns=10**11)
         self.session = Session(
-            SessionConfig(name, link), time_ns() // 10**6, IdSource(uuid4().int >> 86 or 1)
+            SessionConfig(name, link), time_ns() // 10**6, IdSource(uuid4().int >> 86 or 1), time_ns
         )
         super().__init__(self.session, TcpDialler(parse_address), self._hear)
-        self.got: list[tuple[str, int]] = []
+        self.got: list[tuple[str, Any]] = []
         self.missed = 0
         self.confirmed = 0
         self.unconfirmed = 0
@@ -136,7 +136,7 @@ class Peer(Driver):
 
 
 @asynccontextmanager
-async def peer(name: str, url: str, heartbeat_s: float = 1.0):
+async def peer(name: str, url: str, heartbeat_s: float = 1.0) -> AsyncIterator[Peer]:
     """A connected client."""
     one = Peer(name, heartbeat_s)
     try:

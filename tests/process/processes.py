@@ -12,9 +12,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from runnel.network.processes import write_toml
 
 MARK = "RUNNEL_TEST_RUN"
 READY_WITHIN_S = 30.0
@@ -27,7 +29,7 @@ QUICK = {"heartbeat_s": BEAT_S, "resume_timeout_s": 20.0}
 SOON = {"heartbeat_s": 1.0, "resume_timeout_s": 0.5}
 
 
-class Process:
+class RunningProgram:
     """A program that said something when it was ready (`said`), and its log, line by line as it comes."""
 
     def __init__(self, popen: subprocess.Popen[bytes], log_path: Path) -> None:
@@ -61,6 +63,14 @@ class Process:
             if not self._more.wait_for(lambda: text in "\n".join(self._lines), READY_WITHIN_S):
                 raise AssertionError(f"{text!r} did not appear in:\n" + "\n".join(self._lines))
 
+    def wait_count(self, text: str, count: int) -> None:
+        """Until so many lines have this."""
+        with self._more:
+            if not self._more.wait_for(
+                lambda: sum(text in line for line in self._lines) >= count, READY_WITHIN_S
+            ):
+                raise AssertionError(f"{text!r} {count} times in:\n" + "\n".join(self._lines))
+
     @property
     def pid(self) -> int:
         return self.popen.pid
@@ -90,15 +100,15 @@ class Process:
         raise AssertionError(f"no {which} in /proc/{self.pid}/status")
 
 
-class Processes:
+class RunningPrograms:
     """Starts programs, and ends all of them."""
 
     def __init__(self, folder: Path, mark: str) -> None:
         self.folder = folder
         self._mark = mark
-        self._started: list[Process] = []
+        self._started: list[RunningProgram] = []
 
-    def start(self, arguments: list[str], name: str) -> Process:
+    def start(self, arguments: list[str], name: str, **environment: str) -> RunningProgram:
         """Run a program that takes --ready-fd N and writes a line there when it is ready."""
         reader, writer = os.pipe()
         popen = subprocess.Popen(
@@ -107,10 +117,10 @@ class Processes:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             pass_fds=(writer,),
-            env={**os.environ, MARK: self._mark},
+            env={**os.environ, **environment, MARK: self._mark},
         )
         os.close(writer)
-        process = Process(popen, self.folder / f"{name}-{len(self._started)}.log")
+        process = RunningProgram(popen, self.folder / f"{name}-{len(self._started)}.log")
         self._started.append(process)
         with os.fdopen(reader, encoding="utf-8") as pipe:
             ready, _, _ = select.select([pipe], [], [], READY_WITHIN_S)
@@ -127,24 +137,25 @@ class Processes:
         listen: str = "127.0.0.1:0",
         linked: bool = True,
         **tables: Any,
-    ) -> Process:
+    ) -> RunningProgram:
         """Start a broker; `said` is its address. `linked`: with those that it dials.
 
+        It takes in any other broker, unless it is told otherwise: most tests are not about that.
         `tables` are keys and tables of its configuration.
         """
         path = self.folder / f"{name}.toml"
         dialled = {peer: str(address) for peer, address in (neighbours or {}).items()}
-        config = {"name": name, "listen": listen, "neighbours": dialled, **tables}
-        path.write_text("\n".join(_toml(config)), encoding="utf-8")
+        config = {"name": name, "listen": listen, "accept": ["*"], "neighbours": dialled, **tables}
+        path.write_text(write_toml(config), encoding="utf-8")
         process = self.start([RUNNEL, "broker", "--config", str(path)], name)
         for peer in dialled if linked else ():
             process.wait_log(f"link-up peer={peer}")
         return process
 
-    def program(self, script: str, *arguments: str, name: str) -> Process:
-        """Start a Python script that lies beside the tests."""
-        path = Path(__file__).with_name(script)
-        return self.start([sys.executable, str(path), *arguments], name)
+    def program(self, module: str, *arguments: str, name: str) -> RunningProgram:
+        """Start a module that lies beside the tests."""
+        command = [sys.executable, "-m", module, *arguments]
+        return self.start(command, name, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
 
     def end_all(self) -> None:
         """Nothing is left behind: not even what is stopped."""
@@ -153,18 +164,6 @@ class Processes:
                 process.popen.kill()
             process.popen.wait(ENDS_WITHIN_S)
             process.log()  # its reader ends with it
-
-
-def _toml(tables: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
-    """Plain keys first, then tables: enough of TOML for a configuration."""
-    for key, value in tables.items():
-        if not isinstance(value, Mapping):
-            shown = str(value).lower() if isinstance(value, bool) else repr(value)
-            yield f"{key} = {shown}"
-    for key, value in tables.items():
-        if isinstance(value, Mapping):
-            yield f"[{prefix}{key}]"
-            yield from _toml(value, f"{prefix}{key}.")
 
 
 def marked(mark: str) -> list[int]:

@@ -6,18 +6,19 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from commands import Command, Shell
-from crowd import FINE, Crowd
-from processes import RUNNEL, SOON, Process, Processes
 
 import runnel
-from runnel.allocation.plan import Plan, to_json
-from runnel.inspection.ask import Asker
+from process.commands import RunningCommand, Shell
+from process.crowd import FINE, Crowd
+from process.processes import RUNNEL, SOON, RunningProgram, RunningPrograms
 from runnel.net.addresses import parse_address
+from runnel.operate.ask import Asker
+from runnel.planning.documents.plan import Plan, to_json
 
-Brokers = dict[str, Process]
+Brokers = dict[str, RunningProgram]
 
 
 @pytest.fixture
@@ -26,12 +27,12 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         yield one
 
 
-def chain(processes: Processes, count: int, **tables: object) -> Brokers:
+def chain(processes: RunningPrograms, count: int, **tables: Any) -> Brokers:
     brokers: Brokers = {}
     for n in range(1, count + 1):
         last = {f"B{n - 1}": brokers[f"B{n - 1}"].said} if n > 1 else {}
         state = {"state": str(processes.folder / f"B{n}.place")}
-        brokers[f"B{n}"] = processes.broker(f"B{n}", last, **state, **tables)
+        brokers[f"B{n}"] = processes.broker(f"B{n}", last, **(state | tables))
     return brokers
 
 
@@ -54,14 +55,14 @@ def plan_for(
 async def generations(shell: Shell, brokers: Brokers) -> set[int]:
     """Of all that newcomers find."""
 
-    def of(broker: Process) -> int:
-        with Asker(*parse_address(broker.said)) as asker:
+    def of(broker: RunningProgram) -> int:
+        with Asker(parse_address(broker.said)) as asker:
             return asker.generation
 
     return {await asyncio.to_thread(of, one) for one in brokers.values()}
 
 
-def test_a_network_becomes_another_and_back(processes: Processes, shell: Shell) -> None:
+def test_a_network_becomes_another_and_back(processes: RunningPrograms, shell: Shell) -> None:
     brokers = chain(processes, 6)
     homes = {f"s{n}": "B2" if n % 3 == 0 else "B5" for n in range(24)} | {"p0": "B2", "p1": "B5"}
     plan_for(brokers, {"B2": None, "B5": "B2"}, homes, shell.folder / "plan.json")
@@ -92,8 +93,8 @@ def test_a_network_becomes_another_and_back(processes: Processes, shell: Shell) 
 
 
 async def interrupted(
-    crowd: Crowd, shell: Shell, brokers: Brokers, do: Callable[[Command], None], phase: str
-) -> Command:
+    crowd: Crowd, shell: Shell, brokers: Brokers, do: Callable[[RunningCommand], None], phase: str
+) -> RunningCommand:
     """Begin to apply a plan, and do something to it when it has got so far."""
     slow = ("apply", "plan.json", "--yes", "--every", "0.4", "--wave", "1", "--patience", "3")
     command = await asyncio.to_thread(shell.start, *slow)
@@ -102,7 +103,7 @@ async def interrupted(
     return command
 
 
-def two_of_four(processes: Processes, shell: Shell) -> Brokers:
+def two_of_four(processes: RunningPrograms, shell: Shell) -> Brokers:
     # Links of a broker that is killed are given up soon, so that clients go elsewhere soon.
     brokers = chain(processes, 4, link=SOON, client_link=SOON)
     homes = {f"s{n}": f"B{n % 2 + 1}" for n in range(8)} | {"p0": "B1", "p1": "B2", "p2": "B1"}
@@ -111,7 +112,7 @@ def two_of_four(processes: Processes, shell: Shell) -> Brokers:
 
 
 @pytest.mark.parametrize("phase", ["clients join it", "publishers cross over"])
-def test_ctrl_c_takes_it_back(processes: Processes, shell: Shell, phase: str) -> None:
+def test_ctrl_c_takes_it_back(processes: RunningPrograms, shell: Shell, phase: str) -> None:
     brokers = two_of_four(processes, shell)
 
     async def main() -> None:
@@ -132,7 +133,7 @@ def test_ctrl_c_takes_it_back(processes: Processes, shell: Shell, phase: str) ->
 
 @pytest.mark.parametrize("then", ["apply", "rollback"])
 def test_a_coordinator_that_is_killed_leaves_everybody_served(
-    processes: Processes, shell: Shell, then: str
+    processes: RunningPrograms, shell: Shell, then: str
 ) -> None:
     brokers = two_of_four(processes, shell)
 
@@ -156,7 +157,7 @@ def test_a_coordinator_that_is_killed_leaves_everybody_served(
 
 
 def test_a_broker_that_is_killed_before_the_switch_leaves_the_old_generation_serving(
-    processes: Processes, shell: Shell
+    processes: RunningPrograms, shell: Shell
 ) -> None:
     """B4 has no clients, and is the last of the chain: nobody else loses anything by its death."""
     brokers = two_of_four(processes, shell)
@@ -182,7 +183,7 @@ def test_a_broker_that_is_killed_before_the_switch_leaves_the_old_generation_ser
 
 
 def test_a_broker_that_starts_anew_after_a_switch_knows_its_place(
-    processes: Processes, shell: Shell
+    processes: RunningPrograms, shell: Shell
 ) -> None:
     brokers = two_of_four(processes, shell)
     shell.run("apply", "plan.json", "--yes")

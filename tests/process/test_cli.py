@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import PROGRAM, Shell
+
+from process.commands import PROGRAM, Shell
 
 CHAIN = """
 links = [["B1", "B2"], ["B2", "B3"]]

@@ -7,9 +7,11 @@ import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
-from commands import Command, Shell
+
+from process.commands import RunningCommand, Shell
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def broker(shell: Shell, name: str, port: int, *more: str) -> Command:
+def broker(shell: Shell, name: str, port: int, *more: str) -> RunningCommand:
     config = shell.folder / f"{name}.toml"
     config.write_text(
         f'name = "{name}"\nlisten = "127.0.0.1:{port}"\n'
@@ -72,6 +74,34 @@ def test_pub_says_what_it_waits_for(shell: Shell) -> None:
         told = shell.run("pub", "a=1", "-b", at, code=1)
         assert told.startswith(f"waiting for a broker at runnel://{at}\n")
         assert "waiting" not in shell.run("pub", "a=1", "-b", at, "--quiet", code=1)
+
+
+GREETINGS = {
+    "ssh": (b"SSH-2.0-OpenSSH_9.2\r\n", "answers, but does not speak Runnel"),
+    "http": (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers, but does not speak Runnel"),
+    "silent": (b"", "it may be stopped or overloaded, or no Runnel broker"),
+}
+
+
+@pytest.mark.parametrize("kind", GREETINGS)
+def test_status_names_a_server_that_is_no_broker(shell: Shell, kind: str) -> None:
+    greeting, expected = GREETINGS[kind]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(greeting)
+                connection.recv(1 << 16)
+                while connection.recv(1 << 16):
+                    pass
+
+        thread = Thread(target=greet)
+        thread.start()
+        at = f"127.0.0.1:{server.getsockname()[1]}"
+        assert f"{at} " in (told := shell.run("status", at, "--timeout", "1", code=1))
+        assert expected in told
+        thread.join()
 
 
 def test_status_and_explain_say_who_does_not_answer(shell: Shell) -> None:

@@ -9,11 +9,11 @@ import json
 import signal
 from pathlib import Path
 
-import commands
 import pytest
-from commands import Shell
 
-from runnel.allocation.plan import from_json
+from process import commands
+from process.commands import Shell
+from runnel.planning.documents.plan import from_json
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from peers import Peer, peer
-from processes import BEAT_S, QUICK, SOON, Processes
 
+from process.peers import Peer, peer
+from process.processes import BEAT_S, QUICK, SOON, RunningPrograms
 from runnel.testing.proxy import Proxy
 
 
@@ -29,7 +29,7 @@ async def publish(one: Peer, id: int, first: int, end: int, payload: bytes = b""
 
 
 def test_a_killed_subscriber_is_forgotten_and_others_get_everything(
-    processes: Processes, tmp_path: Path
+    processes: RunningPrograms, tmp_path: Path
 ) -> None:
     broker = processes.broker("B1", client_link=SOON)
 
@@ -41,7 +41,7 @@ def test_a_killed_subscriber_is_forgotten_and_others_get_everything(
             id = await alice.advertise("n >= 0")
             await bob.subscribe("n >= 0")
             arguments = ("subscribe", broker.said, "victim", str(tmp_path / "never"), "1000000000")
-            victim = processes.program("client.py", *arguments, name="victim")
+            victim = processes.program("process.client", *arguments, name="victim")
             await publish(alice, id, 0, 1000)
             victim.kill()
             published = 1000
@@ -55,17 +55,21 @@ def test_a_killed_subscriber_is_forgotten_and_others_get_everything(
     assert broker.stop() == 0
 
 
-def test_a_killed_publisher_leaves_no_gap_behind(processes: Processes) -> None:
+def test_a_killed_publisher_leaves_no_gap_behind(processes: RunningPrograms) -> None:
     broker = processes.broker("B1", client_link=SOON)
 
     async def main() -> None:
         async with peer("bob", broker.said, BEAT_S) as bob:
             await bob.subscribe("n >= 0")
-            victim = processes.program("client.py", "publish", broker.said, "victim", name="victim")
+            victim = processes.program(
+                "process.client", "publish", broker.said, "victim", name="victim"
+            )
             await bob.until(lambda: len(bob.got) >= 500)
             await asyncio.to_thread(victim.kill)
             # The next of its name starts anew and is nobody's double.
-            again = processes.program("client.py", "publish", broker.said, "victim", name="again")
+            again = processes.program(
+                "process.client", "publish", broker.said, "victim", name="again"
+            )
             await bob.until(lambda: numbers(bob).count(0) == 2)
             second = numbers(bob).index(0, 1)
             await bob.until(lambda: len(bob.got) >= second + 500)
@@ -78,7 +82,9 @@ def test_a_killed_publisher_leaves_no_gap_behind(processes: Processes) -> None:
     assert broker.stop() == 0
 
 
-def test_a_killed_broker_that_comes_back_is_part_of_the_network_again(processes: Processes) -> None:
+def test_a_killed_broker_that_comes_back_is_part_of_the_network_again(
+    processes: RunningPrograms,
+) -> None:
     b1 = processes.broker("B1", link=QUICK)
     b2 = processes.broker("B2", {"B1": b1.said}, link=QUICK)
     b3 = processes.broker("B3", {"B2": b2.said}, link=QUICK)
@@ -93,9 +99,8 @@ def test_a_killed_broker_that_comes_back_is_part_of_the_network_again(processes:
             listen = b2.said.removeprefix("runnel://")
             processes.broker("B2", {"B1": b1.said}, listen=listen, link=QUICK)
             first = 500
-            while (
-                len(carol.got) == 500
-            ):  # lost while there was no way, and nobody promised otherwise
+            # Lost while there was no way, and nobody promised otherwise.
+            while len(carol.got) == 500:
                 await publish(alice, id, first, first + 1)
                 first += 1
             await publish(alice, id, first, first + 500)
@@ -110,7 +115,7 @@ def test_a_killed_broker_that_comes_back_is_part_of_the_network_again(processes:
 # -- links --------------------------------------------------------------------------------------------
 
 
-def test_a_link_that_is_cut_and_restored_loses_nothing(processes: Processes) -> None:
+def test_a_link_that_is_cut_and_restored_loses_nothing(processes: RunningPrograms) -> None:
     b1 = processes.broker("B1", link=QUICK)
     with Proxy(b1.said) as proxy:
         b2 = processes.broker("B2", {"B1": proxy.address}, link=QUICK)
@@ -121,9 +126,8 @@ def test_a_link_that_is_cut_and_restored_loses_nothing(processes: Processes) -> 
                 await bob.subscribe("n >= 0")
                 await publish(alice, id, 0, 500)
                 proxy.stall()
-                await publish(
-                    alice, id, 500, 1000
-                )  # under way when the link is cut, and lost there
+                # Under way when the link is cut, and lost there.
+                await publish(alice, id, 500, 1000)
                 proxy.cut()
                 await publish(alice, id, 1000, 1500)
                 assert len(bob.got) < 1500
@@ -140,7 +144,7 @@ def test_a_link_that_is_cut_and_restored_loses_nothing(processes: Processes) -> 
     assert b2.log().count("link-up peer=B1 fresh=false") >= 1
 
 
-def test_a_link_that_falls_silent_is_noticed_and_loses_nothing(processes: Processes) -> None:
+def test_a_link_that_falls_silent_is_noticed_and_loses_nothing(processes: RunningPrograms) -> None:
     b1 = processes.broker("B1", link=QUICK)
     with Proxy(b1.said) as proxy:
         b2 = processes.broker("B2", {"B1": proxy.address}, link=QUICK)
@@ -172,7 +176,7 @@ def _storm(proxies: list[Proxy], resets: int) -> int:
     raise AssertionError
 
 
-def test_a_storm_of_resets_under_load_loses_and_doubles_nothing(processes: Processes) -> None:
+def test_a_storm_of_resets_under_load_loses_and_doubles_nothing(processes: RunningPrograms) -> None:
     b1 = processes.broker("B1", link=QUICK, client_link=QUICK)
     with Proxy(b1.said) as between:
         b2 = processes.broker("B2", {"B1": between.address}, link=QUICK, client_link=QUICK)
@@ -210,13 +214,13 @@ def test_a_storm_of_resets_under_load_loses_and_doubles_nothing(processes: Proce
 
 
 def test_a_stopped_subscriber_is_told_what_it_missed_and_hurts_nobody(
-    processes: Processes, tmp_path: Path
+    processes: RunningPrograms, tmp_path: Path
 ) -> None:
     broker = processes.broker("B1", client_link=QUICK)
     total, payload = 30_000, b"x" * 2_000
     report = tmp_path / "report.json"
     arguments = ("subscribe", broker.said, "slow", str(report), str(total))
-    slow = processes.program("client.py", *arguments, name="slow")
+    slow = processes.program("process.client", *arguments, name="slow")
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -232,7 +236,7 @@ def test_a_stopped_subscriber_is_told_what_it_missed_and_hurts_nobody(
             silent_until = loop.time() + 10 * BEAT_S  # long enough to be taken for gone
             for first in range(1000, total, 1000):
                 await publish(alice, id, first, first + 1000, payload)
-                await bob.until(lambda first=first: len(bob.got) >= first)  # bob is not slow
+                await bob.until(lambda first=first: len(bob.got) >= first)  # type: ignore[misc]  # bob is not slow
             await bob.until(lambda: len(bob.got) >= total)
             assert numbers(bob) == list(range(total))
             assert bob.missed == 0
@@ -254,7 +258,7 @@ def test_a_stopped_subscriber_is_told_what_it_missed_and_hurts_nobody(
     assert "dropped peer=slow" in broker.log()
 
 
-def test_two_brokers_that_flood_each_other_do_not_deadlock(processes: Processes) -> None:
+def test_two_brokers_that_flood_each_other_do_not_deadlock(processes: RunningPrograms) -> None:
     b1 = processes.broker("B1")
     b2 = processes.broker("B2", {"B1": b1.said})
     total, payload = 2_000, b"x" * 20_000
@@ -274,7 +278,7 @@ def test_two_brokers_that_flood_each_other_do_not_deadlock(processes: Processes)
             await asyncio.gather(flood(alice, ids[0]), flood(bob, ids[1]))
             for one in (alice, bob):
                 await one.settle()
-                await one.until(lambda one=one: len(one.got) + one.missed >= total)
+                await one.until(lambda one=one: len(one.got) + one.missed >= total)  # type: ignore[misc]
                 # A client that does not keep up may miss some, and is told; between brokers nothing is lost.
                 assert len(one.got) + one.missed == total
                 assert numbers(one) == sorted(set(numbers(one)))
@@ -288,11 +292,10 @@ def test_two_brokers_that_flood_each_other_do_not_deadlock(processes: Processes)
 
 @pytest.mark.parametrize("between", ["broker and client", "broker and broker"])
 def test_a_broker_that_stops_under_load_hands_on_everything_it_accepted(
-    processes: Processes, between: str
+    processes: RunningPrograms, between: str
 ) -> None:
-    narrow = {
-        "window_bytes": 4_096
-    }  # so that what was accepted waits in the broker, not in a socket
+    # So that what was accepted waits in the broker, not in a socket.
+    narrow = {"window_bytes": 4_096}
     leaving = processes.broker("B1", link=narrow, client_link=narrow)
     with Proxy(leaving.said) as proxy:
         last = str(proxy.address)

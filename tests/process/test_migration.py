@@ -7,18 +7,17 @@ from collections import Counter
 from contextlib import AsyncExitStack
 from itertools import count, cycle
 
-from processes import SOON, Process, Processes
-
 import runnel
+from process.processes import SOON, RunningProgram, RunningPrograms
 from runnel.client.publisher import Publisher
 from runnel.client.subscription import Subscription
 
 GAP_S = 0.005  # between two publications: 200 a second
 
 
-def tree(processes: Processes, size: int) -> dict[str, Process]:
+def tree(processes: RunningPrograms, size: int) -> dict[str, RunningProgram]:
     """A balanced tree: the children of Bn are B2n and B2n+1."""
-    brokers: dict[str, Process] = {}
+    brokers: dict[str, RunningProgram] = {}
     for n in range(1, size + 1):
         parent = f"B{n // 2}"
         dialled = {parent: brokers[parent].said.removeprefix("runnel://")} if n > 1 else {}
@@ -53,7 +52,9 @@ async def check(subscription: Subscription, publishers: list[Publisher]) -> None
     assert subscription.unread == 0
 
 
-def test_four_publishers_migrate_among_fifteen_brokers_under_load(processes: Processes) -> None:
+def test_four_publishers_migrate_among_fifteen_brokers_under_load(
+    processes: RunningPrograms,
+) -> None:
     brokers = tree(processes, 15)
     leaves = [brokers[f"B{n}"].said for n in range(8, 16)]
 
@@ -67,9 +68,8 @@ def test_four_publishers_migrate_among_fifteen_brokers_under_load(processes: Pro
                 publishers.append(await client.advertise("n >= 0", name=f"p{n}"))
             enough = asyncio.Event()
             publishing = [asyncio.create_task(publish(one, enough)) for one in publishers]
-            ways = [
-                [leaves[7 - n], leaves[n]] for n in range(4)
-            ]  # all across the root, crossing each other
+            # All across the root, crossing each other.
+            ways = [[leaves[7 - n], leaves[n]] for n in range(4)]
             await asyncio.gather(*(migrate(p, w, 5) for p, w in zip(publishers, ways, strict=True)))
             enough.set()
             await asyncio.gather(*publishing)
@@ -83,16 +83,17 @@ def test_four_publishers_migrate_among_fifteen_brokers_under_load(processes: Pro
 
 
 def test_a_target_that_is_killed_half_way_leaves_the_publisher_where_it_was(
-    processes: Processes,
+    processes: RunningPrograms,
 ) -> None:
     """At every moment that can be hit: it ends up at the one or the other, and goes on."""
     source = processes.broker("B1", link=SOON)
     address = source.said.removeprefix("runnel://")
 
-    async def once(target: Process, after_s: float) -> None:
+    async def once(target: RunningProgram, after_s: float) -> None:
         async with runnel.connect(source.said) as reader, runnel.connect(source.said) as writer:
-            subscription = await reader.subscribe("n >= 0")
-            publisher = await writer.advertise("n >= 0")
+            # The targets of earlier turns are missing.
+            subscription = await reader.subscribe("n >= 0", wait="reachable")
+            publisher = await writer.advertise("n >= 0", wait="reachable")
             enough = asyncio.Event()
             publishing = asyncio.create_task(publish(publisher, enough))
             migrating = asyncio.create_task(publisher.migrate_to(target.said, timeout=2))

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Shell
-from processes import Process, Processes
 
 import runnel
+from process.commands import Shell
+from process.processes import RunningProgram, RunningPrograms
 from runnel.client.publisher import Publisher
 from runnel.client.subscription import Subscription
 
 GAP_S = 0.005
-Chain = dict[str, Process]
+Chain = dict[str, RunningProgram]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         yield one
 
 
-def chain(processes: Processes, **placement: Any) -> Chain:
+def chain(processes: RunningPrograms, **placement: Any) -> Chain:
     """B1 – B2 – B3, all with the same settings."""
     brokers: Chain = {}
     for n in (1, 2, 3):
@@ -89,7 +89,7 @@ def in_thread(
 
 @pytest.mark.parametrize("algorithm", ["grape", "pop"])
 def test_a_publisher_goes_to_its_subscribers_under_load_and_the_command_says_so(
-    processes: Processes, shell: Shell, algorithm: str
+    processes: RunningPrograms, shell: Shell, algorithm: str
 ) -> None:
     brokers = chain(processes, algorithm=algorithm, g_threshold=20, p_threshold=20)
 
@@ -110,7 +110,7 @@ def test_a_publisher_goes_to_its_subscribers_under_load_and_the_command_says_so(
         assert broker.stop() == 0
 
 
-def test_a_dry_run_decides_and_an_operator_moves(processes: Processes, shell: Shell) -> None:
+def test_a_dry_run_decides_and_an_operator_moves(processes: RunningPrograms, shell: Shell) -> None:
     brokers = chain(processes, algorithm="grape", g_threshold=30_000)
     at_b2 = ("--broker", brokers["B2"].said)
 
@@ -144,7 +144,7 @@ def test_a_dry_run_decides_and_an_operator_moves(processes: Processes, shell: Sh
     brokers["B1"].wait_log("relocation-asked publisher=quotes to=B2 by=operator")
 
 
-def test_what_cannot_be_moved_is_said(processes: Processes, shell: Shell) -> None:
+def test_what_cannot_be_moved_is_said(processes: RunningPrograms, shell: Shell) -> None:
     brokers = chain(processes)
     at_b1 = ("--broker", brokers["B1"].said)
 

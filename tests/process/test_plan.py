@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Shell
-from processes import SOON, Process, Processes
 
 import runnel
+from process.commands import Shell
+from process.processes import SOON, RunningProgram, RunningPrograms
 from runnel.client.publisher import Publisher
 
 GAP_S = 0.01
 SYMBOLS = ("A", "B", "C")
-Brokers = dict[str, Process]
+Brokers = dict[str, RunningProgram]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         yield one
 
 
-def star(processes: Processes, leaves: int, **tables: Any) -> Brokers:
+def star(processes: RunningPrograms, leaves: int, **tables: Any) -> Brokers:
     """B0 in the middle, the others around it."""
     brokers = {"B0": processes.broker("B0", **tables)}
     middle = {"B0": brokers["B0"].said.removeprefix("runnel://")}
@@ -36,7 +36,7 @@ def star(processes: Processes, leaves: int, **tables: Any) -> Brokers:
     return brokers
 
 
-class Load:
+class SymbolClients:
     """Three publishers, and six clients that want one symbol each, or two; all over the network."""
 
     def __init__(self, brokers: Brokers) -> None:
@@ -45,7 +45,7 @@ class Load:
         self._publishers: list[Publisher] = []
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def __aenter__(self) -> Load:
+    async def __aenter__(self) -> SymbolClients:
         for n in range(6):
             client = await self._client(f"c{n}", n)
             await client.subscribe(f"symbol = '{SYMBOLS[n % 3]}'")
@@ -84,12 +84,12 @@ def on(output_bytes_per_s: int) -> dict[str, Any]:
     return {"enabled": True, "output_bytes_per_s": output_bytes_per_s}
 
 
-def test_a_plan_of_brokers_under_load(processes: Processes, shell: Shell) -> None:
+def test_a_plan_of_brokers_under_load(processes: RunningPrograms, shell: Shell) -> None:
     brokers = star(processes, 4, profiles=on(100_000))
     at_b2 = ("plan", brokers["B2"].said)
 
     async def main() -> None:
-        async with Load(brokers) as load:
+        async with SymbolClients(brokers) as load:
             await load.until(150)
             text = await asyncio.to_thread(shell.run, *at_b2, "--out", "plan.json")
             assert "brokers     5 → 1 by CRAM-IOU (−80%); no plan needs fewer than 1" in text
@@ -128,14 +128,14 @@ def test_a_plan_of_brokers_under_load(processes: Processes, shell: Shell) -> Non
 
 
 def test_a_plan_that_needs_several_brokers_fills_none_beyond_its_limit(
-    processes: Processes, shell: Shell
+    processes: RunningPrograms, shell: Shell
 ) -> None:
     """However fast this machine is: first everything is on one broker, then a broker may have less than that takes."""
     brokers = star(processes, 4, profiles=on(1_000_000))
     said = ("plan", brokers["B0"].said)
 
     async def main() -> None:
-        async with Load(brokers) as load:
+        async with SymbolClients(brokers) as load:
             await load.until(150)
             [all_of_it] = (await asyncio.to_thread(shell.json, *said, "--json"))["after"].values()
             most = 0.75 * all_of_it["output_ratio"]
@@ -152,7 +152,7 @@ def test_a_plan_that_needs_several_brokers_fills_none_beyond_its_limit(
     asyncio.run(main())
 
 
-def test_what_is_missing_is_said(processes: Processes, shell: Shell) -> None:
+def test_what_is_missing_is_said(processes: RunningPrograms, shell: Shell) -> None:
     off = star(processes, 1)
     told = shell.run("plan", off["B0"].said, code=2)
     assert "no broker keeps profiles: set enabled = true under [profiles]" in told
@@ -160,7 +160,7 @@ def test_what_is_missing_is_said(processes: Processes, shell: Shell) -> None:
     brokers = star(processes, 3, profiles=on(100_000), link=SOON)
 
     async def main() -> None:
-        async with Load(brokers) as load:
+        async with SymbolClients(brokers) as load:
             at_b0 = ("plan", brokers["B0"].said, "--timeout", "3")
             await load.until(5)
             told = await asyncio.to_thread(shell.run, *at_b0, "--sample", "1000", code=2)

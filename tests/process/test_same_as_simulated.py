@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from runnel.network.clients import Runner
+from runnel.network.examples import chain, tree
+from runnel.network.file import read_topology
+from runnel.network.outcome import TopologyOutcome
+from runnel.network.processes import Processes
+from runnel.network.topology import Topology
 from runnel.sim.topology import simulate_topology
-from runnel.topology.clients import Runner
-from runnel.topology.examples import chain, tree
-from runnel.topology.file import read_topology
-from runnel.topology.outcome import Outcome
-from runnel.topology.plan import Topology
-from runnel.topology.processes import Processes
 
 TWO_WAYS = """
 links = [["B2", "B1"], ["B3", "B1"], ["B4", "B3"]]
@@ -43,7 +43,7 @@ publish = { advertise = "n < 0", rate_per_s = 500, events = [{ n = -1 }, { n = -
 
 
 def written(folder: Path, name: str) -> Topology:
-    quick = {"port = 7001": "port = 0", "rate_per_s = 50": "rate_per_s = 400"}
+    quick = {"port = 7001": "port = 0", ":7101": ":0", "rate_per_s = 50": "rate_per_s = 400"}
     text = {"chain3": chain(3), "tree7": tree(7), "two ways": TWO_WAYS}[name]
     for slow, fast in quick.items():
         text = text.replace(slow, fast)
@@ -54,14 +54,14 @@ def written(folder: Path, name: str) -> Topology:
     return read_topology(path)
 
 
-def on_processes(topology: Topology, folder: Path) -> Outcome:
+def on_processes(topology: Topology, folder: Path) -> TopologyOutcome:
     with Processes(topology, folder) as processes:
         processes.start(processes.reserve())
         processes.wait_for_links()
         return asyncio.run(run_clients(topology, processes))
 
 
-async def run_clients(topology: Topology, processes: Processes) -> Outcome:
+async def run_clients(topology: Topology, processes: Processes) -> TopologyOutcome:
     addresses = {name: str(broker.address) for name, broker in processes.brokers.items()}
     runner = Runner(topology, addresses, record=True)
     try:
@@ -86,7 +86,7 @@ def test_the_simulator_and_processes_agree(tmp_path: Path, name: str) -> None:
     assert all(simulated.published[c.name] for c in topology.clients if c.publish)
     assert all(simulated.deliveries[c.name] for c in topology.clients if c.subscribe)
     assert real.published == simulated.published
-    assert real.in_order() == simulated.in_order()
+    assert real.by_publisher() == simulated.by_publisher()
     assert real.links == simulated.links
     between = [
         n for (a, b), n in real.links.items() if a in topology.brokers and b in topology.brokers
@@ -99,4 +99,4 @@ def test_the_simulator_is_the_same_each_time_and_with_another_seed(tmp_path: Pat
     first, again, other = (simulate_topology(topology, seed) for seed in (1, 1, 2))
     assert first == again
     assert first.deliveries.keys() == other.deliveries.keys()
-    assert first.in_order() == other.in_order() and first.links == other.links
+    assert first.by_publisher() == other.by_publisher() and first.links == other.links

@@ -9,13 +9,13 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from runnel.lab.crowd import as_topology
 from runnel.lab.run import run_scenario
-from runnel.lab.scenario import Scenario, Time, named_scenario
-from runnel.topology.clients import Runner
-from runnel.topology.outcome import as_text
-from runnel.topology.plan import Topology
-from runnel.topology.processes import Processes
+from runnel.lab.scenario import Scenario, TimeSettings, named_scenario
+from runnel.lab.scenario_workload import as_topology
+from runnel.network.clients import Runner
+from runnel.network.outcome import as_text
+from runnel.network.processes import Processes
+from runnel.network.topology import Topology
 from runnel.trace.reader import Trace, open_trace
 from runnel.trace.summary import summarise
 
@@ -67,7 +67,7 @@ def link_counts(trace: Trace) -> dict[tuple[str, str], tuple[int, int]]:
 
 
 def quick(scenario: Scenario) -> Scenario:
-    return replace(scenario, time=Time(warm_up_s=0.0, measure_s=2.0))
+    return replace(scenario, time=TimeSettings(warm_up_s=0.0, measure_s=2.0))
 
 
 def test_a_scenario_is_the_same_on_real_processes(tmp_path: Path) -> None:

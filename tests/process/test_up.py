@@ -7,9 +7,11 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from commands import Shell
+
+from process.commands import Shell
 
 TOPOLOGY = """
 links = [["B2", "B1"], ["B3", "B1"]]
@@ -94,6 +96,52 @@ def test_a_broker_that_dies_ends_the_run_with_its_log(shell: Shell) -> None:
     assert shell.left() == []
 
 
+def test_with_restart_a_broker_that_dies_comes_back(shell: Shell) -> None:
+    up = shell.start("up", "net.toml", "--restart", "--no-clients").until("Ctrl-C ends it")
+    first = pid_of(shell, "B3")
+    os.kill(first, signal.SIGKILL)
+    up.until("broker B3 was killed by SIGKILL, and is started again now: .runnel/B3.log")
+    up.until("broker B3 is up again")
+    second = pid_of(shell, "B3")
+    assert second != first
+    shell.run("pub", "a=1", "-b", address_of(shell, "B3"))  # waits until routes are complete
+    assert shell.json("status", "--json")["degraded"] == []
+    os.kill(second, signal.SIGKILL)
+    up.until("broker B3 was killed by SIGKILL, and is started again in 1 s")
+    up.until("broker B3 is up again\nbroker B3 was killed")
+    up.until("in 1 s: .runnel/B3.log may tell why\nbroker B3 is up again")
+    assert up.end(signal.SIGINT) == 0
+    assert shell.left() == []
+    log = (shell.folder / ".runnel" / "B3.log").read_text()
+    assert log.count(" listening ") == 3, "the log of its earlier lives is kept"
+
+
+def test_with_restart_a_broker_that_cannot_start_does_not_end_the_others(shell: Shell) -> None:
+    up = shell.start("up", "net.toml", "--restart", "--no-clients").until("Ctrl-C ends it")
+    (shell.folder / ".runnel" / "B3.toml").write_text("nonsense")
+    os.kill(pid_of(shell, "B3"), signal.SIGKILL)
+    up.until("broker B3 ended with exit code 2, and is started again in 1 s")
+    up.until("broker B3 ended with exit code 2, and is started again in 2 s")
+    told = shell.run("status", code=1)
+    assert "the link B1–B3 is down" in told
+    assert up.end(signal.SIGINT) == 1
+    assert shell.left() == []
+
+
+def broker_of(shell: Shell, name: str) -> dict[str, Any]:
+    state = json.loads((shell.folder / ".runnel" / "state.json").read_text())
+    found: dict[str, Any] = state["brokers"][name]
+    return found
+
+
+def pid_of(shell: Shell, name: str) -> int:
+    return int(broker_of(shell, name)["pid"])
+
+
+def address_of(shell: Shell, name: str) -> str:
+    return str(broker_of(shell, name)["address"])
+
+
 def test_a_setting_that_brokers_refuse_is_told_before_any_starts(shell: Shell) -> None:
     text = TOPOLOGY.replace("[brokers.B3]", "[brokers.B3]\nlink = { heartbeat_s = -1 }")
     (shell.folder / "net.toml").write_text(text)
@@ -121,10 +169,3 @@ def test_publishers_without_an_end_need_a_limit_to_be_done(shell: Shell) -> None
     limited = shell.json("up", "net.toml", "--until-done", "--seconds", "0.5", "--json")
     assert limited == shell.json("up", "net.toml", "--simulate", "--seconds", "0.5", "--json")
     assert limited["clients"][0]["published"] == 200
-
-
-def test_the_examples_it_prints_can_be_run(shell: Shell) -> None:
-    text = shell.run("up", "--example", "chain3").replace("port = 7001", "port = 0")
-    (shell.folder / "chain3.toml").write_text(text)
-    done = shell.json("up", "chain3.toml", "--until-done", "--seconds", "0.5", "--json")
-    assert sum(row["delivered"] for row in done["clients"]) > 0

@@ -7,13 +7,14 @@ from random import Random
 
 import pytest
 
-from profiled import MILLISECOND, SECOND, Profiled
-from runnel.allocation.config import ProfilesConfig
+from runnel.modules.profiles.config import ProfilesConfig
+from runnel.quantities import MILLISECOND, SECOND
+from support.effort import share
+from support.profiled import ProfilesWorld
 
 TIMEOUT_S = 4.0
-SLACK_NS = (
-    200 * MILLISECOND
-)  # to connect, and for the last word to come back: a millisecond per link
+# To connect, and for the last word to come back: a millisecond per link.
+SLACK_NS = 200 * MILLISECOND
 
 
 def tree(random: Random) -> dict[str, str | None]:
@@ -36,7 +37,7 @@ def path(parents: dict[str, str | None], start: str, end: str) -> list[str]:
     return [*one[: one.index(shared)], *reversed(other[: other.index(shared) + 1])]
 
 
-def lose(world: Profiled, random: Random, parents: dict[str, str | None], but: str) -> None:
+def lose(world: ProfilesWorld, random: Random, parents: dict[str, str | None], but: str) -> None:
     """A link is cut for good, or a broker dies; not the one that is asked."""
     child = random.choice([name for name in parents if parents[name] is not None])
     if random.random() < 0.7:
@@ -45,12 +46,12 @@ def lose(world: Profiled, random: Random, parents: dict[str, str | None], but: s
         world.world.crash(world.world.hosts[child])
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(share(40)))
 def test_everybody_answers_or_somebody_on_the_way_is_missing(seed: int) -> None:
     random = Random(seed)
     parents = tree(random)
     links = [(name, parent) for name, parent in parents.items() if parent is not None]
-    world = Profiled(links, ProfilesConfig(enabled=random.random() < 0.8), seed)
+    world = ProfilesWorld(links, ProfilesConfig(enabled=random.random() < 0.8), seed)
     asked = random.choice(list(parents))
     for _ in range(random.choice([0, 1, 2])):
         lose(world, random, parents, asked)
@@ -77,11 +78,11 @@ def test_everybody_answers_or_somebody_on_the_way_is_missing(seed: int) -> None:
     assert all(cbc._requests == {} for name, cbc in world.cbcs.items() if runs(world, name))
 
 
-def runs(world: Profiled, name: str) -> bool:
+def runs(world: ProfilesWorld, name: str) -> bool:
     return world.world.hosts[name].machine is not None
 
 
-def is_whole(world: Profiled, way: list[str]) -> bool:
+def is_whole(world: ProfilesWorld, way: list[str]) -> bool:
     """Whether no broker and no link of a way is lost."""
     cut = any(world.world.network.wire(*pair).cut for pair in pairwise(way))
     return not cut and all(runs(world, name) for name in way)
@@ -92,7 +93,7 @@ def test_where_nothing_is_lost_all_answer_and_it_takes_no_longer_than_the_way(se
     random = Random(seed)
     parents = tree(random)
     links = [(name, parent) for name, parent in parents.items() if parent is not None]
-    world = Profiled(links, seed=seed)
+    world = ProfilesWorld(links, seed=seed)
     began = world.world.now
     asking = world.ask("B0", TIMEOUT_S)
     assert set(asking.answers.brokers) == set(parents)

@@ -14,6 +14,7 @@ import pytest
 
 from runnel.errors import FilterLimitError, FilterSyntaxError, InvalidValue
 from runnel.language import parse_padres, parse_publication, parse_sql
+from support.effort import share
 
 ALLOWED = (FilterSyntaxError, FilterLimitError, InvalidValue)
 INPUTS = 10_000
@@ -105,16 +106,16 @@ def fuzz(parser: Callable[[str], object], pieces: tuple[str, ...], joint: str, s
     assert accepted > INPUTS // 1000, "the fuzz should reach beyond syntax errors"
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_sql_survives_any_text(seed):
+@pytest.mark.parametrize("seed", range(share(10)))
+def test_sql_survives_any_text(seed: int) -> None:
     fuzz(parse_sql, SQL_PIECES, " AND ", seed)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_padres_survives_any_text(seed):
+@pytest.mark.parametrize("seed", range(share(8)))
+def test_padres_survives_any_text(seed: int) -> None:
     fuzz(parse_padres, PADRES_PIECES, ",", seed)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_publications_survive_any_text(seed):
+@pytest.mark.parametrize("seed", range(share(3)))
+def test_publications_survive_any_text(seed: int) -> None:
     fuzz(parse_publication, PADRES_PIECES, ",", seed)

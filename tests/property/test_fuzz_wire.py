@@ -14,6 +14,7 @@ import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -26,9 +27,11 @@ from runnel.wire import (
     Barrier,
     Bye,
     Decoder,
+    Extension,
     Fence,
     Frame,
     Goal,
+    Handover,
     Hello,
     Mcm,
     Missed,
@@ -37,13 +40,18 @@ from runnel.wire import (
     Reached,
     Relocate,
     SelectionCache,
+    Stage,
     Subscribe,
     Unadvertise,
     Unsubscribe,
     encode,
     make_publication,
     raw_selection,
+    with_scope,
+    with_stamp,
 )
+from runnel.wire.header import PUBLICATION
+from support.effort import share
 
 SEEDS = 10
 FRAMES = 55_000
@@ -56,7 +64,7 @@ BLOCKS_GROWTH_MAX = 2_000
 CACHE_BYTES = 1 << 13
 """Little, so that the cache is full when the counting begins."""
 
-QUOTE = {
+QUOTE: dict[str, Any] = {
     **{
         "class": "STOCK",
         "symbol": "YHOO",
@@ -69,21 +77,43 @@ QUOTE = {
 }
 STOCKS = raw_selection(parse("class = 'STOCK' AND volume > 1000 AND symbol IN ('IBM', 'YHOO')"))
 OTHERS = raw_selection(parse("a > 5 AND a < 9.5 OR b LIKE 'x%y' OR c IS NULL OR d = TRUE"))
+NUMBERED = Extension(sequence=2**63 - 1, rest=b"later")
+HEADER = PUBLICATION.size
 SOUND = (
     make_publication(5 << 20, 17, QUOTE, b"chart" * 10, publisher="née", time_ns=2**60).frame(),
     make_publication(1, 1, {"a": 1}).frame(),
-    make_publication(1, 2, {}, b"\xff" * 300, ttl=1, flags=0xFFFF).frame(),
+    make_publication(1, 2, {}, b"\xff" * 300, ttl=1, flags=0xFFFF, scope=0xFF).frame(),
+    make_publication(3, 1, QUOTE, b"chart", publisher="née", extension=NUMBERED).frame(),
+    make_publication(3, 2, {}, extension=Extension(storage=2, epoch=5)).frame(),
     encode(Hello(PROTOCOL, "broker", "b1", 2**62, 3, 4, 5, 6)),
     encode(Ack(10, 2, 4096, True)),
     encode(Advertise(1 << 40, STOCKS, "nyse", 255)),
     encode(Subscribe(7, OTHERS, 9)),
     encode(Subscribe(8, raw_selection(EVERYTHING), 9)),
     encode(Barrier(9, STOCKS, "subscription")),
+    encode(Handover(9, "b1", "alice", 1 << 40, 77)),
     *map(encode, (Unadvertise(1), Unsubscribe(2), Fence(2**63 - 1), Missed(3), Bye("home"))),
     *map(encode, (Mum(7, STOCKS, "nyse", 9, 2), Mcm(7, 2, True), Relocate(7, "b2", "b2:7001"))),
-    *map(encode, (Goal(2, 7, 3, "b2:7001"), Reached(2, 1, 7))),
+    *map(encode, (Goal(2, 7, Stage.NEW, "b2:7001"), Reached(2, Stage.BOTH, 7))),
 )
-LENGTHS = (0, 1, 4, 33, 34, 38, 39, 255, 256, 2**16, 2**20 - 5, 2**20 - 4, 2**20, 2**31, 2**32 - 1)
+LENGTHS = (
+    0,
+    1,
+    4,
+    26,
+    35,
+    36,
+    40,
+    41,
+    255,
+    256,
+    2**16,
+    2**20 - 5,
+    2**20 - 4,
+    2**20,
+    2**31,
+    2**32 - 1,
+)
 HUGE = (
     *(b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff"),
     *(b"\xc6\xff\xff\xff\xff", b"\xc9\xff\xff\xff\xff\x01", b"\xdc\xff\xff", b"\xde\xff\xff"),
@@ -112,7 +142,13 @@ def lie_about_length(rng: random.Random, frame: bytes) -> bytes:
 
 def lie_about_attributes(rng: random.Random, frame: bytes) -> bytes:
     lie = rng.choice((*LENGTHS, rng.randrange(300)))
-    return frame[:34] + lie.to_bytes(4, "big") + frame[38:]
+    return frame[: HEADER - 4] + lie.to_bytes(4, "big") + frame[HEADER:]
+
+
+def lie_about_extension(rng: random.Random, frame: bytes) -> bytes:
+    """Say that there is an extension; at times its length makes sense, and is no lie."""
+    length = rng.choice((0, 1, 25, 26, 27, 40, max(0, len(frame) - HEADER), rng.randrange(2**16)))
+    return frame[:5] + b"\x01" + frame[6:-2] + length.to_bytes(2, "big")
 
 
 def double(rng: random.Random, frame: bytes) -> bytes:
@@ -141,12 +177,12 @@ def announce(rng: random.Random, frame: bytes) -> bytes:
 
 
 def noise(rng: random.Random, frame: bytes) -> bytes:
-    return frame[: rng.choice((0, 5, 38))] + rng.randbytes(rng.randrange(40))
+    return frame[: rng.choice((0, 5, HEADER))] + rng.randbytes(rng.randrange(40))
 
 
 DAMAGES: tuple[Damage, ...] = (
-    *(flip_bits, truncate, lie_about_length, lie_about_attributes, double),
-    *(splice, change_tag, nest, announce, noise),
+    *(flip_bits, truncate, lie_about_length, lie_about_attributes, lie_about_extension),
+    *(double, splice, change_tag, nest, announce, noise),
 )
 
 
@@ -167,9 +203,15 @@ def use(frame: Frame, cache: SelectionCache) -> None:
     if isinstance(frame, Publication):
         assert isinstance(frame.attributes, dict)
         before_payload = frame.attributes_length + frame.name_length
-        assert before_payload + len(frame.payload) == len(frame.body)
+        extension = frame.extension
+        behind = 0 if extension is None else 26 + len(extension.rest)
+        assert before_payload + len(frame.payload) + behind == len(frame.body)
+        if extension is not None:
+            assert min(extension.sequence, extension.storage, extension.epoch) >= 0
+            assert len(with_stamp(frame.raw, 3, 9)) == len(frame.raw)
+        assert with_scope(frame.raw, frame.scope) == frame.raw
         assert isinstance(frame.publisher, str) and isinstance(frame.time_ns, int)
-        assert len(frame.forwarded() if frame.ttl else frame.frame()) == 38 + len(frame.body)
+        assert len(frame.forwarded() if frame.ttl else frame.frame()) == HEADER + len(frame.body)
     else:
         encode(frame)
         if isinstance(frame, (Advertise, Subscribe, Barrier)):
@@ -203,8 +245,8 @@ def fuzz(rng: random.Random, frames: int, cache: SelectionCache) -> Counter[tupl
     return outcomes
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_any_bytes_give_frames_or_a_peer_error(seed):
+@pytest.mark.parametrize("seed", range(share(SEEDS)))
+def test_any_bytes_give_frames_or_a_peer_error(seed: int) -> None:
     rng, cache = random.Random(seed), SelectionCache(CACHE_BYTES)
     fuzz(rng, WARM_UP, cache)
     gc.collect()
@@ -214,11 +256,11 @@ def test_any_bytes_give_frames_or_a_peer_error(seed):
     assert sys.getallocatedblocks() - blocks < BLOCKS_GROWTH_MAX
     for damage in DAMAGES:
         assert outcomes[damage.__name__, "refused"] > 100, f"{damage.__name__} harms nobody"
-    for damage in (flip_bits, double, change_tag, lie_about_attributes):
+    for damage in (flip_bits, double, change_tag, lie_about_attributes, lie_about_extension):
         assert outcomes[damage.__name__, "read"] > 50, f"{damage.__name__} is never survived"
 
 
-def test_no_frame_makes_a_decoder_take_much_more_than_the_frame():
+def test_no_frame_makes_a_decoder_take_much_more_than_the_frame() -> None:
     rng, cache = random.Random(4711), SelectionCache(CACHE_BYTES)
     fuzz(rng, 1_000, cache)
     tracemalloc.start()

@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import combinations_with_replacement, pairwise, product
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runnel.language import (
@@ -27,7 +28,8 @@ from runnel.language import (
     to_padres,
     to_sql,
 )
-from strategies import (
+from support.effort import examples
+from support.strategies import (
     COMPARISONS,
     NAMES,
     STRING_OPS,
@@ -43,7 +45,7 @@ from strategies import (
     values,
 )
 
-thorough = settings(max_examples=2_000, deadline=None)
+thorough = examples(2_000)
 
 ONE_NAME = ("a",)
 ORDER_OPS = (*COMPARISONS, Op.PREFIX, Op.NOT_PREFIX, Op.PRESENT, Op.ABSENT)
@@ -59,7 +61,7 @@ def holds_each(given_: list[Predicate], event: dict[str, Value | None]) -> bool:
 
 @thorough
 @given(st.lists(predicates(), max_size=6), attributes())
-def test_normalisation_preserves_meaning(given_, event):
+def test_normalisation_preserves_meaning(given_: Any, event: Any) -> None:
     assert Filter(given_).matches(event) == holds_each(given_, event)
 
 
@@ -68,13 +70,13 @@ def test_normalisation_preserves_meaning(given_, event):
     st.lists(predicates(ONE_NAME, TRICKY_ALPHABET, (*ORDER_OPS, *STRING_OPS)), max_size=5),
     st.text(TRICKY_ALPHABET, max_size=5),
 )
-def test_normalisation_preserves_meaning_for_tricky_strings(given_, text):
+def test_normalisation_preserves_meaning_for_tricky_strings(given_: Any, text: str) -> None:
     assert Filter(given_).matches({"a": text}) == holds_each(given_, {"a": text})
 
 
 @thorough
 @given(st.lists(predicates(ONE_NAME), max_size=6), st.randoms(use_true_random=False))
-def test_normalisation_is_canonical_and_stable(given_, random):
+def test_normalisation_is_canonical_and_stable(given_: Any, random: Any) -> None:
     one = Filter(given_)
     shuffled = given_ * 2
     random.shuffle(shuffled)
@@ -85,7 +87,7 @@ def test_normalisation_is_canonical_and_stable(given_, random):
 
 @thorough
 @given(st.lists(filters(max_size=3), max_size=5), attributes())
-def test_any_of_preserves_meaning(several, event):
+def test_any_of_preserves_meaning(several: Any, event: Any) -> None:
     assert any_of(several).matches(event) == any(f.matches(event) for f in several)
 
 
@@ -94,7 +96,7 @@ def test_any_of_preserves_meaning(several, event):
 
 @thorough
 @given(selections(NAMES[:2]), selections(NAMES[:2]), st.lists(attributes(), min_size=1, max_size=8))
-def test_covers_and_intersects_are_safe(one, other, events):
+def test_covers_and_intersects_are_safe(one: Any, other: Any, events: Any) -> None:
     for event in events:
         if one.covers(other):
             assert one.matches(event) or not other.matches(event)
@@ -108,7 +110,7 @@ def test_covers_and_intersects_are_safe(one, other, events):
     filters(ONE_NAME, ops=(*STRING_OPS, Op.EQ, Op.GE, Op.LT, Op.NOT_IN), max_size=4),
     filters(ONE_NAME, ops=(*STRING_OPS, Op.EQ, Op.GE, Op.LT, Op.NOT_IN), max_size=4),
 )
-def test_covers_and_intersects_are_safe_for_every_short_string(one, other):
+def test_covers_and_intersects_are_safe_for_every_short_string(one: Any, other: Any) -> None:
     for text in SHORT_STRINGS:
         mine, theirs = one.matches({"a": text}), other.matches({"a": text})
         assert not (theirs and not mine and one.covers(other))
@@ -117,7 +119,7 @@ def test_covers_and_intersects_are_safe_for_every_short_string(one, other):
 
 @thorough
 @given(selections(), filters())
-def test_covers_and_intersects_agree_with_conjunction(one, other):
+def test_covers_and_intersects_agree_with_conjunction(one: Any, other: Any) -> None:
     assert one.covers(one)
     for part in one.disjuncts:
         assert not part.intersects(NOTHING)
@@ -173,7 +175,9 @@ ANY_COMPARISON = st.sampled_from([op for op in ORDER_OPS if op not in (Op.PREFIX
 ANY_ORDER_OP = st.sampled_from(ORDER_OPS)
 
 
-def comparisons(ops: st.SearchStrategy[Op], literals: st.SearchStrategy[Value]):
+def comparisons(
+    ops: st.SearchStrategy[Op], literals: st.SearchStrategy[Value]
+) -> st.SearchStrategy[Filter]:
     """Conjunctions of comparisons with literals of one kind, few enough to touch each other."""
 
     def predicate(op: Op) -> st.SearchStrategy[Predicate]:
@@ -208,7 +212,7 @@ def check_exactness(one: Filter, other: Filter) -> None:
     [(0, 1), (-math.inf, 0, math.inf), ("", "a", "b"), ("a", "a\0", "a\U0010ffff")],
     ids=ascii,
 )
-def test_covers_and_intersects_are_exact_for_all_pairs_of_small_filters(literals):
+def test_covers_and_intersects_are_exact_for_all_pairs_of_small_filters(literals: Any) -> None:
     """Not a sample: every filter of up to two predicates against every other."""
     ops = [Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE]
     ops += [Op.PREFIX, Op.NOT_PREFIX] if isinstance(literals[0], str) else []
@@ -224,31 +228,31 @@ def test_covers_and_intersects_are_exact_for_all_pairs_of_small_filters(literals
 
 @thorough
 @given(number_filters, number_filters)
-def test_covers_and_intersects_are_exact_for_numbers(one, other):
+def test_covers_and_intersects_are_exact_for_numbers(one: Any, other: Any) -> None:
     check_exactness(one, other)
 
 
 @thorough
 @given(string_filters, string_filters)
-def test_covers_and_intersects_are_exact_for_strings(one, other):
+def test_covers_and_intersects_are_exact_for_strings(one: Any, other: Any) -> None:
     check_exactness(one, other)
 
 
 @thorough
 @given(tricky_filters, tricky_filters)
-def test_covers_and_intersects_are_exact_for_tricky_strings(one, other):
+def test_covers_and_intersects_are_exact_for_tricky_strings(one: Any, other: Any) -> None:
     check_exactness(one, other)
 
 
 @thorough
 @given(mixed_filters, mixed_filters)
-def test_covers_and_intersects_are_exact_across_kinds(one, other):
+def test_covers_and_intersects_are_exact_across_kinds(one: Any, other: Any) -> None:
     check_exactness(one, other)
 
 
 @thorough
 @given(st.one_of(*(st.tuples(f, f, f) for f in (number_filters, string_filters))))
-def test_equal_sets_are_equal_filters(three):
+def test_equal_sets_are_equal_filters(three: Any) -> None:
     """Filters that cover each other are the same filter, as far as comparisons go."""
     one, other, third = three
     if one.covers(other) and other.covers(one):
@@ -259,7 +263,7 @@ def test_equal_sets_are_equal_filters(three):
 
 @thorough
 @given(selections())
-def test_disjunctions_are_canonical(selection):
+def test_disjunctions_are_canonical(selection: Any) -> None:
     again = any_of(reversed(selection.disjuncts))
     assert again == selection
     assert hash(again) == hash(selection)
@@ -272,26 +276,26 @@ ODD_NAMES = ("a", "and", "two words", "openClose%Diff", 'q"u', "[b]", "Ã¼.x", "â
 
 @thorough
 @given(selections(ODD_NAMES, TRICKY_ALPHABET))
-def test_sql_reads_back_what_it_prints(selection):
+def test_sql_reads_back_what_it_prints(selection: Any) -> None:
     assert parse_sql(to_sql(selection)) == selection
 
 
 @thorough
 @given(selections(ODD_NAMES, TRICKY_ALPHABET))
-def test_padres_reads_back_what_it_prints(selection):
+def test_padres_reads_back_what_it_prints(selection: Any) -> None:
     assert parse_padres(to_padres(selection)) == selection
 
 
 @thorough
 @given(disjunctions())
-def test_both_languages_read_back_disjunctions(selection):
+def test_both_languages_read_back_disjunctions(selection: Any) -> None:
     assert parse(to_sql(selection)) == selection
     assert parse(to_padres(selection)) == selection
 
 
 @thorough
 @given(st.dictionaries(st.sampled_from(ODD_NAMES), st.one_of(values(TRICKY_ALPHABET), st.none())))
-def test_publications_are_read_back(publication):
+def test_publications_are_read_back(publication: Any) -> None:
     present = {name: value for name, value in publication.items() if value is not None}
     found = parse_publication(print_publication(publication))
     assert found == present
@@ -334,7 +338,7 @@ COMPARE = {
 }
 
 
-def evaluate(tree: tuple, event: dict[str, Value | None]) -> bool | None:
+def evaluate(tree: tuple[Any, ...], event: dict[str, Value | None]) -> bool | None:
     """True, False, or None for unknown."""
     match tree:
         case ("not", one):
@@ -344,7 +348,7 @@ def evaluate(tree: tuple, event: dict[str, Value | None]) -> bool | None:
         case ("or", one, other):
             return kleene_or(evaluate(one, event), evaluate(other, event))
         case ("constant", value):
-            return value
+            return value  # type: ignore[no-any-return]
         case ("null", name):
             value = event.get(name)
             return value is None or value != value
@@ -376,7 +380,7 @@ def fits_by_definition(text: str, pattern: str) -> bool:
     return bool(text) and pattern[0] in ("_", text[0]) and fits_by_definition(text[1:], pattern[1:])
 
 
-def write(tree: tuple) -> str:
+def write(tree: tuple[Any, ...]) -> str:
     """The tree as SQL."""
     match tree:
         case ("not", one):
@@ -427,7 +431,7 @@ trees = st.recursive(
 
 @thorough
 @given(trees, st.lists(attributes(), min_size=1, max_size=10))
-def test_sql_has_three_valued_logic(tree, events):
+def test_sql_has_three_valued_logic(tree: Any, events: Any) -> None:
     selection, opposite = parse_sql(write(tree)), parse_sql(f"NOT ({write(tree)})")
     for event in events:
         truth = evaluate(tree, event)
@@ -437,13 +441,13 @@ def test_sql_has_three_valued_logic(tree, events):
 
 @thorough
 @given(st.text("ab", max_size=9), st.text("ab%_", max_size=8))
-def test_like_means_what_sql_says(text, pattern):
+def test_like_means_what_sql_says(text: str, pattern: str) -> None:
     assert like(pattern).matches(text) == fits_by_definition(text, pattern)
 
 
 @thorough
 @given(like_patterns(), like_patterns(), strings())
-def test_a_pattern_only_implies_what_follows(one, other, text):
+def test_a_pattern_only_implies_what_follows(one: Any, other: Any, text: str) -> None:
     if like(one).implies(like(other)) and like(one).matches(text):
         assert like(other).matches(text)
     assert like(like(one).text) == like(one)

@@ -6,14 +6,15 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-import strategies as our
-from oracle import BruteForce
 from runnel.language import Filter, Op, Predicate, Selection, any_of
 from runnel.matching import Engine, make_engine
 from runnel.matching.engine import ID_MAX
+from support import strategies as our
+from support.effort import examples
+from support.oracle import BruteForce
 
 ENGINES = ("compiled", "index")
 
@@ -37,7 +38,7 @@ def assert_same(engine: Engine, oracle: BruteForce, event: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@settings(max_examples=2500, deadline=None)
+@examples(2500)
 @given(steps=steps, events=st.lists(our.attributes(), min_size=1, max_size=4))
 def test_an_engine_answers_as_the_oracle_does(name: Any, steps: Any, events: Any) -> None:
     engine, oracle = make_engine(name), BruteForce()
@@ -57,7 +58,7 @@ def test_an_engine_answers_as_the_oracle_does(name: Any, steps: Any, events: Any
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@settings(max_examples=2000, deadline=None)
+@examples(2000)
 @given(
     selections=st.lists(our.selections(), max_size=8), rows=st.lists(our.attributes(), max_size=5)
 )

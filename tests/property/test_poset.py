@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-import strategies as our
-from oracle import BruteForce
 from runnel.matching.covering import Intersecting
 from runnel.matching.poset import Poset, PosetNode
+from support import strategies as our
+from support.effort import examples
+from support.oracle import BruteForce
 
 steps = st.lists(
     st.one_of(
@@ -44,7 +45,7 @@ def check_node(node: PosetNode, distinct: set[Any]) -> None:
         assert node in parent.children
 
 
-@settings(max_examples=2500, deadline=None)
+@examples(2500)
 @given(steps=steps, question=our.selections(names=("a", "b")))
 def test_the_poset_is_what_brute_force_finds(steps: Any, question: Any) -> None:
     poset, oracle = Poset(), BruteForce()
@@ -58,7 +59,7 @@ def test_the_poset_is_what_brute_force_finds(steps: Any, question: Any) -> None:
             oracle.remove(victim)
         check(poset, oracle)
     filed = oracle.selections.items()
-    assert sorted(poset.covering.covered_by(question)) == [
+    assert sorted(poset.covering.ids_covered_by(question)) == [
         id for id, s in filed if question.covers(s)
     ]
     assert poset.covering.is_covered(question) == any(s.covers(question) for _, s in filed)

@@ -9,16 +9,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-import strategies as our
-from oracle import BruteForce
 from runnel.errors import InputError
 from runnel.language import Filter, Op, Predicate, parse
 from runnel.matching import make_engine
 from runnel.matching.tally import PackedEvents, Totals
 from runnel.wire.publication import decode_attributes
+from support import strategies as our
+from support.effort import examples
+from support.oracle import BruteForce
 
 ENGINES = ("compiled", "index")
 Event = tuple[Any, int, int]
@@ -42,7 +43,7 @@ def by_id(totals: Totals) -> dict[int, tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(
     selections=st.lists(our.selections(), max_size=20),
     events=st.lists(st.tuples(our.attributes(), st.integers(0, 9), st.integers(-9, 9))),
@@ -105,7 +106,7 @@ def damaged(raw: bytes, chance: random.Random) -> bytes:
     return raw[:at] + put + raw[at + (change < 2) :]
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(
     selections=st.lists(our.selections(), max_size=20),
     events=st.lists(our.attributes(), min_size=1),
@@ -130,7 +131,7 @@ def test_packed_events_come_to_what_decoded_ones_do(
     assert by_id(tally.take()) == expected(oracle, [(found[row], row, -row) for row in taken])
     for row in left:
         if found[row] is not None:
-            tally.add(found[row], row, -row)
+            tally.add(found[row], row, -row)  # type: ignore[arg-type]
     others = [(found[row], row, -row) for row in left if found[row] is not None]
     assert by_id(tally.take()) == expected(oracle, others)
 

@@ -4,87 +4,94 @@ from __future__ import annotations
 
 from typing import Any
 
-from runnel.client.crossing import Crossing, Stage, Step
-from runnel.generations.module import NEW, Generations
-from runnel.generations.switch import Switch
+from runnel.client.crossing import Crossing, CrossingEvent, Position
+from runnel.client.order import OrderKeeper
+from runnel.modules.generations.module import Generations
+from runnel.operate.switch import Switch
+from runnel.wire import Stage
+from runnel.wire.messages import About
 from simulation.mutations import Patch, mutation
+
+DRYING_OR_LEAVING = (
+    *(Position.DRYING_OLD, Position.DRYING_NEW),
+    *(Position.LEAVING_OLD, Position.LEAVING_NEW),
+)
 
 # -- the session ----------------------------------------------------------------------------------------
 
 
 @mutation
 def unknown_advertisements_are_not_held(patch: Patch) -> None:
-    patch(Crossing, "_must_wait", lambda self, home, publication: False)
+    patch(OrderKeeper, "hold_back", lambda self, home, publication: False)
 
 
 @mutation
 def a_fence_for_one_advertisement_lets_out_all(patch: Patch) -> None:
-    def brought(self: Crossing, home: Any, token: int) -> None:
-        other = self.home if home is self.ahead else self.ahead
+    def link_drained(self: OrderKeeper, home: Any, token: int) -> None:
+        other = self._homes.other(home)
         if other is not None:
-            self._let_out(other)
+            self.stop_waiting(other)
 
-    patch(Crossing, "_brought", brought)
+    patch(OrderKeeper, "link_drained", link_drained)
 
 
 @mutation
 def what_is_held_is_forgotten_when_a_home_is_left(patch: Patch) -> None:
-    true = Crossing._let_out
+    true = OrderKeeper.stop_waiting
 
-    def let_out(self: Crossing, *homes: Any) -> None:
+    def stop_waiting(self: OrderKeeper, *homes: Any) -> None:
         for home in homes:
-            for publications in home.held_by.values():
+            for publications in home.held.by.values():
                 publications.clear()
         true(self, *homes)
 
-    patch(Crossing, "_let_out", let_out)
+    patch(OrderKeeper, "stop_waiting", stop_waiting)
 
 
 @mutation
 def the_outlet_changes_before_the_old_network_is_dry(patch: Patch) -> None:
-    def dry(self: Crossing) -> None:
-        self._reach(Stage.AHEAD if self.stage == Stage.BOTH else Stage.BOTH)
-
-    patch(Crossing, "_dry", dry)
+    patch(Crossing, "_wait_until_dry", lambda self: self._finish_step(CrossingEvent.DRY))
 
 
 @mutation
 def publishing_goes_on_while_the_old_network_dries(patch: Patch) -> None:
-    true = Crossing._dry
+    true = Crossing._wait_until_dry
 
     def dry(self: Crossing) -> None:
         true(self)
         self.pausing = False
 
-    patch(Crossing, "_dry", dry)
+    patch(Crossing, "_wait_until_dry", dry)
 
 
 @mutation
 def the_old_network_counts_as_dry_when_the_broker_says_so(patch: Patch) -> None:
-    true = Crossing._wait_for
+    true = Crossing._begin
 
-    def wait_for(self: Crossing, step: Step, home: Any, about: str = "advertisement") -> None:
-        true(self, step, home, "link" if step is Step.DRYING else about)
+    def begin(
+        self: Crossing, event: CrossingEvent, home: Any, about: About = "advertisement"
+    ) -> None:
+        true(self, event, home, "link" if event is CrossingEvent.READY else about)
 
-    patch(Crossing, "_wait_for", wait_for)
+    patch(Crossing, "_begin", begin)
 
 
 @mutation
 def fences_that_are_lost_are_waited_for(patch: Patch) -> None:
-    true = Crossing._is_known
+    true = Crossing.home_registered
 
-    def is_known(self: Crossing, home: Any) -> None:
-        if self.ahead is not None and self._step in (Step.DRYING, Step.LEAVING):
+    def home_registered(self: Crossing, home: Any) -> None:
+        if self.position in DRYING_OR_LEAVING:
             self._report(home)
         else:
             true(self, home)
 
-    patch(Crossing, "_is_known", is_known)
+    patch(Crossing, "home_registered", home_registered)
 
 
 @mutation
 def homes_that_do_not_come_back_are_waited_for(patch: Patch) -> None:
-    patch(Crossing, "_look_for_lost", lambda self, now: None)
+    patch(Crossing, "tick", lambda self, now: None)
 
 
 # -- the coordinator ------------------------------------------------------------------------------------
@@ -98,13 +105,13 @@ def it_is_never_too_late_to_turn_back(patch: Patch) -> None:
         self._back = True
         return True
 
-    def orders(self: Switch, reports: Any) -> Any:
+    def next_orders(self: Switch, reports: Any) -> Any:
         self.waits_for = []
         true(self, reports)
         return list(self._backward(reports) if self._back else self._forward(reports))
 
     patch(Switch, "turn_back", turn_back)
-    patch(Switch, "orders", orders)
+    patch(Switch, "next_orders", next_orders)
 
 
 @mutation
@@ -127,31 +134,31 @@ def whoever_comes_is_not_told(patch: Patch) -> None:
 def what_was_told_counts_as_reached(patch: Patch) -> None:
     def stage(self: Generations, link: Any) -> int:
         told = self._told.get(link)
-        return told.stage if told is not None else 0
+        return told.stage if told is not None else Stage.OLD
 
     patch(Generations, "_stage", stage)
 
 
 @mutation
 def clients_on_standby_are_left_alone(patch: Patch) -> None:
-    true = Generations._tell
+    true = Generations._send_goal
 
     def tell(self: Generations, context: Any, link: Any) -> None:
         if not self.standby:
             true(self, context, link)
 
-    patch(Generations, "_tell", tell)
+    patch(Generations, "_send_goal", tell)
 
 
 @mutation
 def newcomers_belong_to_the_generation_that_ends(patch: Patch) -> None:
-    true = Generations._take
+    true = Generations._adopt
 
     def take(self: Generations, context: Any, orders: Any) -> None:
         hosting = self._hosting
         before = hosting.receives_in  # type: ignore[attr-defined]
         true(self, context, orders)
-        if orders.stage == NEW:
+        if orders.stage == Stage.NEW:
             hosting.receive_in(before)
 
-    patch(Generations, "_take", take)
+    patch(Generations, "_adopt", take)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runnel.client.publishing import Publishing
-from runnel.placement import migration
+from runnel.client.publishing import Advertiser
+from runnel.modules.placement import migration
 from runnel.routing.tree import TreeRouting
 from runnel.wire import Mcm, Mum
 from runnel.wire.registry import REGISTRY, Lane
@@ -84,64 +84,65 @@ def the_mum_is_answered_by_the_target(patch: Patch) -> None:
 
 @mutation
 def publishing_goes_on_while_it_migrates(patch: Patch) -> None:
-    true = Publishing.pause
+    true = Advertiser.pause
 
-    def pause(self: Publishing, id: int) -> int:
+    def pause(self: Advertiser, id: int) -> int:
         sent = true(self, id)
         self.publishers[id].paused = False
         return sent
 
-    patch(Publishing, "pause", pause)
+    patch(Advertiser, "pause", pause)
 
 
 @mutation
 def the_source_need_not_have_everything(patch: Patch) -> None:
-    patch(Publishing, "has_taken", lambda self, sent: True)
+    patch(Advertiser, "has_taken", lambda self, sent: True)
 
 
 @mutation
 def counters_start_again_at_the_target(patch: Patch) -> None:
-    true = Publishing.adopt
+    true = Advertiser.adopt
 
-    def adopt(self: Publishing, id: int, source: Publishing) -> None:
+    def adopt(self: Advertiser, id: int, source: Advertiser) -> None:
         true(self, id, source)
-        assert self.home is not None
-        self.home.counters[id] = 0
+        assert self._homes.home is not None
+        self._homes.home.counters[id] = 0
 
-    patch(Publishing, "adopt", adopt)
+    patch(Advertiser, "adopt", adopt)
 
 
 @mutation
 def one_that_is_back_goes_on_at_once(patch: Patch) -> None:
-    true = Publishing.take_back
+    true = Advertiser.take_back
 
-    def take_back(self: Publishing, id: int) -> None:
+    def take_back(self: Advertiser, id: int) -> None:
         true(self, id)
         self.publishers[id].paused = False
 
-    patch(Publishing, "take_back", take_back)
+    patch(Advertiser, "take_back", take_back)
 
 
 @mutation
 def one_that_is_back_keeps_its_id(patch: Patch) -> None:
-    patch(Publishing, "take_back", lambda self, id: self.go_on(id))
+    patch(Advertiser, "take_back", lambda self, id: self.resume(id))
 
 
 @mutation
 def readiness_is_told_from_where_it_was(patch: Patch) -> None:
-    def pause(self: Publishing, id: int) -> int:
+    def pause(self: Advertiser, id: int) -> int:
         self.publishers[id].paused = True
-        assert self.home is not None
-        return self.home.outstanding[-1] if self.home.outstanding else 0
+        home = self._homes.home
+        assert home is not None
+        return home.outstanding[-1] if home.outstanding else 0
 
-    patch(Publishing, "pause", pause)
+    patch(Advertiser, "pause", pause)
 
 
 @mutation
 def a_broken_path_counts_as_whole(patch: Patch) -> None:
-    true = Publishing._complete
+    true = Advertiser.report_migrated
     patch(
-        Publishing,
-        "_complete",
+        Advertiser,
+        "report_migrated",
         lambda self, home, mcm: true(self, home, Mcm(mcm.id, mcm.epoch)),
     )

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runnel.broker.absences import Absences
 from runnel.broker.barriers import Barriers, Pending
 from runnel.broker.broker import Broker
 from runnel.broker.links import TAG_AT, Link
 from runnel.broker.tables import Tables
-from runnel.client.move import Move
+from runnel.client.home import Home
+from runnel.client.move import Move, MoveEvent, Mover
+from runnel.client.receiving import Receiver
 from runnel.client.session import Session
 from runnel.matching.covering import Covering
 from runnel.routing.tree import TreeRouting
-from runnel.wire import Barrier, Fence, Missed, Unsubscribe
+from runnel.wire import Barrier, Fence, Handover, Missed, Unsubscribe
 from runnel.wire.header import PUBLICATION_TAG
 from runnel.wire.registry import REGISTRY, Lane
 
@@ -36,6 +39,11 @@ def mutation(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
 def acknowledgement_counts_one_too_many(patch: Patch) -> None:
     true = Link._acknowledge
     patch(Link, "_acknowledge", lambda self, lane, count: true(self, lane, count + 1))
+
+
+@mutation
+def a_peer_that_is_gone_for_ever_is_waited_for(patch: Patch) -> None:
+    patch(Link, "is_expired", lambda self, now: False)
 
 
 @mutation
@@ -192,6 +200,42 @@ def data_goes_before_monitoring(patch: Patch) -> None:
     patch(Link, "take", take)
 
 
+@mutation
+def one_alone_overtakes_what_waits(patch: Patch) -> None:
+    true = Link.send_at_once
+
+    def send_at_once(self: Link, frame: bytes) -> bool:
+        waiting, self.waiting_bytes = self.waiting_bytes, 0
+        sent = true(self, frame)
+        self.waiting_bytes = waiting
+        return sent
+
+    patch(Link, "send_at_once", send_at_once)
+
+
+# -- what is missing ------------------------------------------------------------------------------------
+
+
+@mutation
+def ready_says_nothing_of_missing_links(patch: Patch) -> None:
+    patch(Absences, "missing", lambda self, now: ())
+
+
+@mutation
+def a_neighbour_that_is_lost_is_not_missed(patch: Patch) -> None:
+    patch(Absences, "_expected", lambda self, now: {link.name: None for link in self._told})
+
+
+@mutation
+def missing_links_are_not_passed_on(patch: Patch) -> None:
+    true = Absences._missing_for
+
+    def missing_for(self: Absences, link: Link, now: int) -> frozenset[str]:
+        return frozenset(one for one in true(self, link, now) if self._name in one)
+
+    patch(Absences, "_missing_for", missing_for)
+
+
 # -- barriers and fences --------------------------------------------------------------------------------
 
 
@@ -234,6 +278,41 @@ def barriers_stop_at_the_first_broker(patch: Patch) -> None:
     patch(Barriers, "barrier", lambda self, link, message: link.send_message(Fence(message.token)))
 
 
+@mutation
+def handovers_overtake_data(patch: Patch) -> None:
+    patch(REGISTRY, "_lanes", REGISTRY._lanes | {Handover: Lane.MONITOR})
+
+
+@mutation
+def a_handover_stops_at_the_new_home(patch: Patch) -> None:
+    def handover(self: Barriers, link: Link, message: Handover) -> None:
+        link.send_message(Fence(message.token))
+
+    patch(Barriers, "handover", handover)
+
+
+@mutation
+def the_old_home_does_not_wait_for_what_the_client_sent(patch: Patch) -> None:
+    true = Barriers._answer_handover
+
+    def answer_handover(self: Barriers, link: Link, message: Handover) -> None:
+        true(self, link, Handover(message.token, message.home, message.client, message.run, 0))
+
+    patch(Barriers, "_answer_handover", answer_handover)
+
+
+@mutation
+def the_old_home_hands_over_before_it_is_reached(patch: Patch) -> None:
+    true = Barriers.fence
+
+    def fence(self: Barriers, link: Link, message: Fence) -> None:
+        if link.is_client:
+            link.send_message(message)
+        true(self, link, message)
+
+    patch(Barriers, "fence", fence)
+
+
 # -- routing --------------------------------------------------------------------------------------------
 
 
@@ -259,7 +338,7 @@ def unsubscription_goes_before_what_was_kept_back(patch: Patch) -> None:
         elif row.id in outbound.sent:
             outbound.sent.remove(row.id)
             neighbour.send_message(Unsubscribe(row.id))
-            for id in outbound.kept_back.covered_by(row.selection):
+            for id in outbound.kept_back.ids_covered_by(row.selection):
                 if not outbound.sent.is_covered(outbound.kept_back.selection(id)):
                     outbound.kept_back.remove(id)
                     self._send(neighbour, self.tables.prt[id])
@@ -277,14 +356,14 @@ def intersection_counts_as_covering(patch: Patch) -> None:
 
 @mutation
 def purge_forgets_subscriptions(patch: Patch) -> None:
-    true = Tables.from_link
-    patch(Tables, "from_link", lambda self, link: (true(self, link)[0], []))
+    true = Tables.ids_from_link
+    patch(Tables, "ids_from_link", lambda self, link: (true(self, link)[0], []))
 
 
 @mutation
 def purge_forgets_advertisements(patch: Patch) -> None:
-    true = Tables.from_link
-    patch(Tables, "from_link", lambda self, link: ([], true(self, link)[1]))
+    true = Tables.ids_from_link
+    patch(Tables, "ids_from_link", lambda self, link: ([], true(self, link)[1]))
 
 
 @mutation
@@ -325,61 +404,63 @@ def unsubscription_stays_at_home(patch: Patch) -> None:
 
 @mutation
 def high_water_mark_off_by_one(patch: Patch) -> None:
-    true = Session._deliver
+    true = Receiver.deliver
 
-    def deliver(self: Session, publication: Any) -> None:
+    def deliver(self: Receiver, publication: Any) -> None:
         mark = self._marks._highest.get(publication.advertisement, 0)
         if mark == publication.counter:
             self._marks._highest[publication.advertisement] = mark - 1
         true(self, publication)
 
-    patch(Session, "_deliver", deliver)
+    patch(Receiver, "deliver", deliver)
 
 
 @mutation
 def high_water_mark_one_too_high(patch: Patch) -> None:
-    true = Session._deliver
+    true = Receiver.deliver
 
-    def deliver(self: Session, publication: Any) -> None:
+    def deliver(self: Receiver, publication: Any) -> None:
         true(self, publication)
         self._marks._highest[publication.advertisement] = publication.counter + 1
 
-    patch(Session, "_deliver", deliver)
+    patch(Receiver, "deliver", deliver)
 
 
 @mutation
 def held_publications_released_before_dry(patch: Patch) -> None:
-    true = Session._ask
+    true = Mover.home_registered
 
-    def ask(self: Session, home: Any, what: int) -> None:
-        if self.move is Move.DRYING:
-            self._arrive()
-        else:
-            true(self, home, what)
+    def home_registered(self: Mover, home: Any) -> None:
+        true(self, home)
+        if self.state is Move.DRYING:
+            self._arrive(MoveEvent.ARRIVED)
 
-    patch(Session, "_ask", ask)
+    patch(Mover, "home_registered", home_registered)
 
 
 @mutation
 def held_publications_are_forgotten(patch: Patch) -> None:
-    true = Session._arrive
+    true = Mover._arrive
 
-    def arrive(self: Session) -> None:
-        if self.next is not None:
-            self.next.held.clear()
-        true(self)
+    def arrive(self: Mover, event: MoveEvent) -> None:
+        self._held.clear()
+        true(self, event)
 
-    patch(Session, "_arrive", arrive)
+    patch(Mover, "_arrive", arrive)
 
 
 @mutation
 def the_new_path_is_not_held(patch: Patch) -> None:
-    patch(Session, "_publication", lambda self, home, publication: self._deliver(publication))
+    patch(
+        Session,
+        "_take_publication",
+        lambda self, home, publication: self.receiver.deliver(publication),
+    )
 
 
 @mutation
 def publishing_goes_on_while_the_old_path_dries(patch: Patch) -> None:
-    def credit(self: Session) -> int:
+    def credit_at(self: Session, home: Home | None) -> int:
         home = self.next if self.move is Move.DRYING else self.home
         if home is None or not home.registered or home.link.is_half_full:
             return 0
@@ -390,13 +471,13 @@ def publishing_goes_on_while_the_old_path_dries(patch: Patch) -> None:
     def publish(self: Session, *arguments: Any) -> Any:
         old = self.home
         if self.move is Move.DRYING:
-            self.home = self.next
+            self.homes.home = self.next
         try:
             return true(self, *arguments)
         finally:
-            self.home = old
+            self.homes.home = old
 
-    patch(Session, "credit", property(credit))
+    patch(Session, "_credit_at", credit_at)
     patch(Session, "publish", publish)
 
 
@@ -407,7 +488,7 @@ def unsubscribed_but_still_delivered(patch: Patch) -> None:
     def unsubscribe(self: Session, id: int) -> None:
         selection = self.subscriptions[id]
         true(self, id)
-        self._engine.add(id, selection)
+        self.receiver._engine.add(id, selection)
 
     patch(Session, "unsubscribe", unsubscribe)
 
@@ -420,7 +501,7 @@ def a_broker_without_memory_is_told_nothing(patch: Patch) -> None:
         if home.link.token in self.__dict__.setdefault("_known", {}):
             home.registered = True
             return
-        self._known[home.link.token] = None
+        self.__dict__["_known"][home.link.token] = None
         true(self, home)
 
     patch(Session, "_register", register)

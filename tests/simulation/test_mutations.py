@@ -3,7 +3,11 @@
 import pytest
 
 from runnel.sim.summary import run_seed
-from simulation import generation_mutations, migration_mutations  # noqa: F401 - bring their own
+from simulation import (  # noqa: F401 - they bring their own
+    generation_mutations,
+    loss_mutations,
+    migration_mutations,
+)
 from simulation.mutations import MUTATIONS
 
 SEEDS_MAX = 300

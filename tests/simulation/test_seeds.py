@@ -9,16 +9,16 @@ import sys
 import pytest
 
 from runnel.sim.campaign import FAULTS, draw_plan
-from runnel.sim.run import Run
+from runnel.sim.run import SimulationRun
 from runnel.sim.shrink import shrink
-from runnel.sim.summary import Summary, run_seed
+from runnel.sim.summary import CampaignSummary, run_seed
 
 CHUNKS, SEEDS_PER_CHUNK = 40, 25  # 1,000 seeds, in pieces that workers can share
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_seeds_are_clean_and_every_fault_fired(chunk: int) -> None:
-    summary = Summary()
+    summary = CampaignSummary()
     for seed in range(chunk * SEEDS_PER_CHUNK, (chunk + 1) * SEEDS_PER_CHUNK):
         summary.add(run_seed(seed))
     failed = [f"runnel simulate --seed {o.seed}: {o.violation}" for o in summary.failed]
@@ -55,7 +55,7 @@ def test_one_seed_is_one_history(seed: int) -> None:
 
 
 def test_stories_do_not_change_history() -> None:
-    told = Run(draw_plan(5), tell_stories=True).go()
+    told = SimulationRun(draw_plan(5), tell_stories=True).go()
     assert told.log_hash == run_seed(5).log_hash
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from runnel.quantities import SECOND
+
 PRIORITY = {"plan": 3, "operator": 2, "balance": 1, "placement": 0}
-SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ClaimRefused:
     """Somebody else has it, or it rests; ask again then."""
 
     retry_at: int
@@ -43,27 +44,35 @@ class Arbiter:
     >>> arbiter.claim("P1", "placement", now=0)
     Granted(until=10)
     >>> arbiter.claim("P1", "balance", now=1), arbiter.claim("P1", "placement", now=2)
-    (Granted(until=11), Refused(retry_at=11))
+    (Granted(until=11), ClaimRefused(retry_at=11))
     >>> arbiter.release("P1", "balance", now=4)
     >>> arbiter.claim("P1", "placement", now=6)
-    Refused(retry_at=9)
+    ClaimRefused(retry_at=9)
     """
 
     def __init__(self, lease_ns: int = 60 * SECOND, rest_ns: int = 30 * SECOND) -> None:
         self._lease_ns = lease_ns
         self._rest_ns = rest_ns
         self._leases: dict[str, Lease] = {}
-        self.frozen = False  # the network is being switched: nobody is moved meanwhile
+        self._is_frozen = False
 
-    def claim(self, entity: str, owner: str, now: int) -> Granted | Refused:
+    def claim(self, entity: str, owner: str, now: int) -> Granted | ClaimRefused:
         """Ask for an entity. The owner may ask again to extend its lease."""
-        if self.frozen:
-            return Refused(now + self._rest_ns)
+        if self._is_frozen:
+            return ClaimRefused(now + self._rest_ns)
         lease = self._leases.get(entity)
         if lease is not None and now < lease.until and not self._yields(lease, owner):
-            return Refused(lease.until)
+            return ClaimRefused(lease.until)
         self._leases[entity] = Lease(owner, now + self._lease_ns)
         return Granted(now + self._lease_ns)
+
+    def freeze(self) -> None:
+        """Grant nothing until `thaw`: the network is being switched, and nobody is moved meanwhile."""
+        self._is_frozen = True
+
+    def thaw(self) -> None:
+        """Grant again."""
+        self._is_frozen = False
 
     def release(self, entity: str, owner: str, now: int, *, moved: bool = True) -> None:
         """Give an entity back; one that was moved rests."""

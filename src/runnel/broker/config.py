@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from runnel.broker.links import SECOND, LinkConfig
+from runnel.broker.links import LinkConfig
+from runnel.quantities import SECOND
 
 
 def client_link_config() -> LinkConfig:
@@ -14,10 +15,13 @@ def client_link_config() -> LinkConfig:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """One broker. It dials the neighbours named here; others may dial it."""
+    """One broker. It dials the neighbours named here; those that it accepts may dial it, or any."""
 
     name: str
     dials: tuple[str, ...] = ()
+    accepts: tuple[str, ...] = ()  # neighbours that are to dial it: without them it is not whole
+    accepts_any: bool = True  # whether brokers that are not named may dial it too
+    is_guarded: bool = False  # whether clients and operators need a permit (permits.py)
     link: LinkConfig = field(default_factory=LinkConfig)
     client_link: LinkConfig = field(default_factory=client_link_config)
     credit_max: int = 1024  # publications a client may have unacknowledged
@@ -27,3 +31,4 @@ class BrokerConfig:
     rest_ns: int = 30 * SECOND  # how long an entity that was moved is left alone
     tell_stories: bool = False
     generation: int = 1  # of the network that it belongs to
+    address: str = ""  # where it listens, if others are to know

@@ -11,23 +11,34 @@ from msgspec import Struct
 
 
 class SendMany(Struct, frozen=True, gc=False):
-    """Write these frames to a connection, in this order."""
+    """Many frames to one connection: write them, in this order.
+
+    The flush makes one for each link that has something queued.
+    """
 
     conn: int
     frames: list[bytes]
 
 
 class SendSame(Struct, frozen=True, gc=False):
-    """Write the same frames to several connections, one after the other."""
+    """The same frames to many connections: write them to each, one after the other.
+
+    The router makes it for a publication that comes alone and goes past the queues (`broker/router.py::Router.route`):
+    one effect for all receivers of a frame.
+    """
 
     conns: list[int]
     frames: list[bytes]
 
 
 class Connect(Struct, frozen=True, gc=False):
-    """Dial a broker; `Connected` or `Disconnected(conn=0)` with its name will tell."""
+    """Dial a broker; `Connected` or `Disconnected(conn=0)` with its name will tell.
+
+    `address` is where it is, if whoever asks knows; otherwise the dialler must.
+    """
 
     peer: str
+    address: str = ""
 
 
 class Close(Struct, frozen=True, gc=False):
@@ -48,11 +59,11 @@ class Exit(Struct, frozen=True, gc=False):
     """End the process: everything was handed on."""
 
 
-class Trace(Struct, frozen=True):
+class WriteTrace(Struct, frozen=True):
     """Something worth recording happened."""
 
     kind: str
     data: dict[str, Any]
 
 
-Effect = SendMany | SendSame | Connect | Close | SetTimer | Exit | Trace
+Effect = SendMany | SendSame | Connect | Close | SetTimer | Exit | WriteTrace

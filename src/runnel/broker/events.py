@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
+
+from runnel.broker.permits import Permit
 
 
 class Connected(Struct, frozen=True, gc=False):
-    """A connection is open. `peer` names the broker that this side dialled; None if it was dialled."""
+    """A connection is open. `peer` names the broker that this side dialled; None if it was dialled.
+
+    `permit` is what the peer may do, if it has proved who it is.
+    """
 
     conn: int
     peer: str | None = None
+    permit: Permit | None = None
 
 
 class Disconnected(Struct, frozen=True, gc=False):
@@ -36,4 +44,10 @@ class StopAsked(Struct, frozen=True, gc=False):
     """The operator wants the broker to end: it hands on what it has, says farewell, and asks for `Exit`."""
 
 
-Event = Connected | Disconnected | FramesArrived | TimerFired | StopAsked
+class AccessChanged(Struct, frozen=True, gc=False):
+    """The rules have changed. `renew` has the permit that takes the place of another; None: its user has to go."""
+
+    renew: Callable[[Permit], Permit | None]
+
+
+Event = Connected | Disconnected | FramesArrived | TimerFired | StopAsked | AccessChanged

@@ -8,11 +8,19 @@ in engines, on the wire and in traces.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 
-from runnel.errors import BugError
+from runnel.errors import BugError, PeerError
 
 COUNTER_BITS = 20
 PREFIX_MAX = 2 ** (63 - COUNTER_BITS) - 1
+
+
+class IdConflict(PeerError):  # noqa: N818 - named for what it reports, not for being an error
+    """A peer uses an id that is another's, or withdraws what it has not made.
+
+    A client is at fault; a broker may only have handed on what a client said (`Broker._message`).
+    """
 
 
 class IdSource:
@@ -43,6 +51,13 @@ class IdSource:
             self._start(self._more())
         self._next += 1
         return self._next
+
+
+def prefix_of(name: str, incarnation: int) -> int:
+    """The prefix of a broker, which nobody draws for it: from its name, and the number of its run."""
+    digest = blake2b(f"{name} {incarnation}".encode(), digest_size=8).digest()
+    drawn: int = int.from_bytes(digest) % PREFIX_MAX
+    return drawn + 1
 
 
 def is_of_one_source(one: int, other: int) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-SECOND = 1_000_000_000
+from runnel.quantities import SECOND
 
 
 @dataclass(slots=True)
@@ -26,14 +26,31 @@ class Meter:
     bytes_in: int = 0
     bytes_out: int = 0
     dropped: int = 0  # publications, for want of room
-    discarded: int = 0  # publications not acknowledged by a peer that is gone or lost its memory
+    discarded: int = 0  # publications for a peer that is gone or lost its memory, never sent to it
+    in_doubt: int = 0  # … sent to it, and not acknowledged: it may have had them
+    lost_at: int = 0  # when a publication was last dropped or discarded; 0: never
     links_dead: int = 0
-    matching_ns: int = 0  # time spent matching, by the injected clock
+    # Publications that clients may not publish, by reason.
+    refused: Counter[str] = field(default_factory=Counter)
+    matching_ns: int = 0  # time spent matching, by the injected clock; see `add_matching`
     messages_in: Counter[str] = field(default_factory=Counter)  # all but publications, by kind
+    # Publications over links that are no more, by the kind of peer; a link counts its own while it lasts.
+    received_from_gone: Counter[str] = field(default_factory=Counter)
+    sent_to_gone: Counter[str] = field(default_factory=Counter)
 
     def copy(self) -> Meter:
         """A reading."""
-        return replace(self, messages_in=self.messages_in.copy())
+        return replace(
+            self,
+            refused=self.refused.copy(),
+            messages_in=self.messages_in.copy(),
+            received_from_gone=self.received_from_gone.copy(),
+            sent_to_gone=self.sent_to_gone.copy(),
+        )
+
+    def add_matching(self, spent_ns: int) -> None:
+        """Time that matching took and the broker's clock did not see: its driver has, or plays, a slower processor."""
+        self.matching_ns += spent_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +64,25 @@ class Load:
     input_ratio: float  # Ir
 
     @classmethod
-    def between(cls, before: Meter, after: Meter, window_ns: int) -> Load:
-        """The load of a window.
+    def between(cls, before: Meter, after: Meter, window_ns: int, more_waiting: int = 0) -> Load:
+        """The load of a window, after which so many more publications wait for the matcher than before.
+
+        What arrived is what was taken in and what waits now and did not before, so Ir can be more than 1.
 
         >>> Load.between(Meter(), Meter(publications_in=50, matching_ns=10**8), SECOND).input_ratio
         0.1
+        >>> Load.between(Meter(), Meter(publications_in=50, matching_ns=10**9), SECOND, 50).input_ratio
+        2.0
         """
         count = after.publications_in - before.publications_in
         matching_ns = after.matching_ns - before.matching_ns
+        arrived = (count + more_waiting) / count if count else 1.0
         return cls(
             window_ns=window_ns,
             input_rate=count * SECOND / window_ns,
             output_rate=(after.publications_out - before.publications_out) * SECOND / window_ns,
             matching_delay_s=matching_ns / count / SECOND if count else 0.0,
-            input_ratio=matching_ns / window_ns,
+            input_ratio=matching_ns / window_ns * arrived,
         )
 
 

@@ -10,6 +10,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from runnel.quantities import SECOND
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -21,7 +23,7 @@ class Line:
     about: tuple[Any, ...]
 
     def __str__(self) -> str:
-        return f"{self.at / 1e9:14.9f} s  {self.where:<8} {self.what}"
+        return f"{self.at / SECOND:14.9f} s  {self.where:<8} {self.what}"
 
 
 class Story:

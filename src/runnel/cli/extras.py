@@ -1,4 +1,4 @@
-"""What not everybody has installed, and what to do about it."""
+"""Optional packages: an error that says what to install if one is missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from runnel.errors import InputError
 
 
 def require_lab() -> None:
-    """An InputError that says what to install, if what computes and draws for the laboratory is not there."""
+    """Raise an InputError that says what to install, if the packages of the laboratory are missing."""
     for name in ("numpy", "matplotlib"):
         if find_spec(name) is None:
             raise InputError(f"{name} is not installed: pip install 'runnel[lab]'")

@@ -4,9 +4,9 @@
         for event in client.subscribe("symbol = 'YHOO'"):
             print(event["close"])
 
-Each client has an event loop in a thread of its own, where the asyncio client lives; calls are handed over and waited
-for. Any thread may call. Every call that may wait takes a `timeout` in seconds and raises TimeoutError after it; it
-can be interrupted by Ctrl-C, and neither loses an event.
+Each client has an event loop in a thread of its own, on which an asyncio client runs. A call is handed to that thread
+and waits for the result. Any thread may call. Every call that may wait takes a `timeout` in seconds and raises
+TimeoutError after it; it can be interrupted by Ctrl-C. Neither loses an event.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from runnel.client import aio
 from runnel.client.aio import State
 from runnel.client.events import Event
 from runnel.client.publisher import Publisher as AsyncPublisher
+from runnel.client.readiness import READY_TIMEOUT_S, Wait
+from runnel.client.redial import PATIENCE_S
 from runnel.client.subscription import Subscription as AsyncSubscription
 from runnel.errors import ClientClosed
 from runnel.language import Attributes, Selection
 from runnel.net.loops import new_event_loop
+from runnel.net.tls import Tls
 
 _T = TypeVar("_T")
 LAST_TASKS_S = 2.0
@@ -38,13 +41,21 @@ def connect(
     url: str | Sequence[str],
     *,
     name: str | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    token: str | None = None,
     timeout: float | None = 10.0,
     backlog_bytes_max: int = 8 << 20,
     close_timeout: float = 5.0,
+    failover_patience_s: float = PATIENCE_S,
     on_missed: aio.OnMissed | None = None,
     on_gap: aio.OnGap | None = None,
+    on_undelivered: aio.OnGap | None = None,
+    on_connected: aio.OnConnection | None = None,
+    on_disconnected: aio.OnConnection | None = None,
     follows: bool = True,
-) -> Client:
+    tls: Tls | None = None,
+) -> BlockingClient:
     """Connect to a broker and return when it has answered: `with connect(url) as client`.
 
     The arguments are those of `runnel.connect`, and so is what it raises. Callbacks are called on the
@@ -53,23 +64,31 @@ def connect(
     client = aio.connect(
         url,
         name=name,
+        user=user,
+        password=password,
+        token=token,
         timeout=timeout,
         backlog_bytes_max=backlog_bytes_max,
         close_timeout=close_timeout,
+        failover_patience_s=failover_patience_s,
         on_missed=on_missed,
         on_gap=on_gap,
+        on_undelivered=on_undelivered,
+        on_connected=on_connected,
+        on_disconnected=on_disconnected,
         follows=follows,
+        tls=tls,
     )
     thread = LoopThread(client.name)
     try:
-        thread.call(_opened(client))
+        thread.call(_open_client(client))
     except BaseException:
         thread.stop()
         raise
-    return Client(client, thread)
+    return BlockingClient(client, thread)
 
 
-async def _opened(client: aio.Client) -> None:
+async def _open_client(client: aio.Client) -> None:
     await client
 
 
@@ -86,7 +105,7 @@ class LoopThread:
         self._loop.run_forever()
 
     def call(self, coroutine: Coroutine[Any, Any, _T], timeout: float | None = None) -> _T:
-        """Have a coroutine run there and wait for it; if the wait ends early, so does the coroutine."""
+        """Run a coroutine on the loop and return its result; a timeout or Ctrl-C cancels the coroutine."""
         if self._loop.is_closed():
             coroutine.close()
             raise ClientClosed("the client was closed: connect another one")
@@ -97,8 +116,8 @@ class LoopThread:
             future.cancel()
             raise
 
-    def do(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """Have a function called there, and wait for what it returns."""
+    def run_function(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Call a function on the loop's thread and return its result."""
         future: Future[_T] = Future()
 
         def run() -> None:
@@ -114,22 +133,22 @@ class LoopThread:
         return future.result()
 
     def stop(self) -> None:
-        """End it; a second time does nothing."""
+        """Stop the loop and its thread; a second call does nothing."""
         if not self._loop.is_closed():
-            self.call(_last_tasks())
+            self.call(_finish_tasks())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
 
 
-async def _last_tasks() -> None:
-    """Let what is still under way end."""
+async def _finish_tasks() -> None:
+    """Wait for the tasks that still run, but not for long."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     if tasks:
         await asyncio.wait(tasks, timeout=LAST_TASKS_S)
 
 
-class Client:
+class BlockingClient:
     """A connection to a network of brokers. Made by `connect`."""
 
     def __init__(self, client: aio.Client, thread: LoopThread) -> None:
@@ -158,7 +177,7 @@ class Client:
 
     @property
     def missed(self) -> int:
-        """How many publications the broker dropped since this client did not keep up."""
+        """How many publications the broker dropped because this client did not keep up."""
         return self._client.missed
 
     @property
@@ -170,30 +189,27 @@ class Client:
         return repr(self._client)
 
     def subscribe(
-        self, selection: str | Selection, *, ready: bool = True, timeout: float | None = None
-    ) -> Subscription:
-        """Ask for what a filter describes; returns when the routes are complete, or at once with `ready=False`.
-
-        Whatever is published after that, anywhere in the network, arrives. After a timeout nothing is left behind.
-        """
-        found = self._thread.call(self._client.subscribe(selection, ready=ready), timeout)
-        return Subscription(found, self._thread)
+        self,
+        selection: str | Selection,
+        *,
+        wait: Wait = "complete",
+        timeout: float | None = READY_TIMEOUT_S,
+    ) -> BlockingSubscription:
+        """Ask for what a filter describes; returns, and raises, as `runnel.Client.subscribe` does."""
+        subscribed = self._client.subscribe(selection, wait=wait, timeout=timeout)
+        return BlockingSubscription(self._thread.call(subscribed), self._thread)
 
     def advertise(
         self,
         selection: str | Selection,
         *,
         name: str | None = None,
-        ready: bool = True,
-        timeout: float | None = None,
-    ) -> Publisher:
-        """Say what will be published; returns when the network knows, or at once with `ready=False`.
-
-        What is published after that reaches every subscription that it meets. After a timeout nothing is left
-        behind.
-        """
-        advertised = self._client.advertise(selection, name=name, ready=ready)
-        return Publisher(self._thread.call(advertised, timeout), self._thread)
+        wait: Wait = "complete",
+        timeout: float | None = READY_TIMEOUT_S,
+    ) -> BlockingPublisher:
+        """Say what will be published; returns, and raises, as `runnel.Client.advertise` does."""
+        advertised = self._client.advertise(selection, name=name, wait=wait, timeout=timeout)
+        return BlockingPublisher(self._thread.call(advertised), self._thread)
 
     def flush(self, timeout: float | None = None) -> None:
         """Return when the broker has everything that was published; raises as `runnel.Client.flush` does."""
@@ -219,7 +235,7 @@ class Client:
         finally:
             self._thread.stop()
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> BlockingClient:
         return self
 
     def __exit__(
@@ -231,14 +247,14 @@ class Client:
         self._close(lambda: self._client.__aexit__(kind, error, traceback))
 
 
-class Subscription:
-    """What was asked for, as it arrives: `for event in subscription`. Made by `Client.subscribe`."""
+class BlockingSubscription:
+    """The events that match a filter: `for event in subscription`. Made by `BlockingClient.subscribe`."""
 
     def __init__(self, subscription: AsyncSubscription, thread: LoopThread) -> None:
         self._subscription = subscription
         self._thread = thread
         self._fetched: deque[Event] = deque()
-        # Whoever waits for it finds what the one before has fetched.
+        # One thread fetches at a time; the next one finds what it fetched.
         self._fetching = asyncio.Lock()
 
     @property
@@ -248,7 +264,7 @@ class Subscription:
 
     @property
     def missed(self) -> int:
-        """How many publications the broker dropped for this client since it subscribed, for want of speed."""
+        """How many publications the broker dropped since this subscription began, as the client did not keep up."""
         return self._subscription.missed
 
     @property
@@ -259,7 +275,7 @@ class Subscription:
     def __repr__(self) -> str:
         return repr(self._subscription)
 
-    def __iter__(self) -> Subscription:
+    def __iter__(self) -> BlockingSubscription:
         return self
 
     def __next__(self) -> Event:
@@ -289,7 +305,7 @@ class Subscription:
                 pass
             self._thread.call(self._fetch_one(timeout))
 
-    # What is fetched is put where readers look, on the loop's thread: whatever interrupts the wait, it is there.
+    # Events are put into `_fetched` on the loop's thread, so none is lost if the waiting thread is interrupted.
 
     async def _fetch(self) -> None:
         async with self._fetching:
@@ -305,29 +321,29 @@ class Subscription:
                 self._fetched.append(await self._subscription.get(timeout))
                 self._subscription.take_all(self._fetched, BATCH)
 
-    def ready(self, timeout: float | None = None) -> None:
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The links of the network that were missing when readiness was last asked for."""
+        return self._subscription.missing
+
+    def ready(self, timeout: float | None = READY_TIMEOUT_S, *, wait: Wait = "complete") -> None:
         """Return when the routes are complete: what is published from now on, anywhere, arrives here."""
-        self._thread.call(self._subscription.ready(), timeout)
+        self._thread.call(self._subscription.ready(wait=wait, timeout=timeout))
 
     def unsubscribe(self) -> None:
         """End it at once: what has arrived and was not read is dropped, the iteration ends."""
-        self._thread.do(self._subscription.unsubscribe)
+        self._thread.run_function(self._subscription.unsubscribe)
         self._fetched.clear()
 
-    def __enter__(self) -> Subscription:
+    def __enter__(self) -> BlockingSubscription:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.unsubscribe()
 
 
-class Publisher:
-    """Publishes what was advertised. Made by `Client.advertise`."""
+class BlockingPublisher:
+    """Publishes what was advertised. Made by `BlockingClient.advertise`."""
 
     def __init__(self, publisher: AsyncPublisher, thread: LoopThread) -> None:
         self._publisher = publisher
@@ -335,7 +351,7 @@ class Publisher:
 
     @property
     def name(self) -> str:
-        """Under which subscribers see what it publishes."""
+        """The publisher's name, as subscribers see it."""
         return self._publisher.name
 
     @property
@@ -359,6 +375,11 @@ class Publisher:
         return self._publisher.in_doubt
 
     @property
+    def refused(self) -> int:
+        """How many of them the broker has not handed on, since this user may not publish them."""
+        return self._publisher.refused
+
+    @property
     def credit(self) -> int:
         """How many may be published now without waiting; all publishers of the client share it."""
         return self._publisher.credit
@@ -378,9 +399,9 @@ class Publisher:
     def publish_nowait(self, attributes: Attributes, payload: bytes = b"") -> Event:
         """Publish without waiting for the broker; raises NoCredit if it takes no more at the moment.
 
-        It costs a change of threads: for many, `publish_all` is the quicker way.
+        Each call switches threads: `publish_all` is much faster for many.
         """
-        return self._thread.do(self._publisher.publish_nowait, attributes, payload)
+        return self._thread.run_function(self._publisher.publish_nowait, attributes, payload)
 
     def publish_all(
         self,
@@ -389,7 +410,7 @@ class Publisher:
     ) -> int:
         """Publish many: attributes, or pairs of attributes and a payload. Return when the broker has all; how many.
 
-        Much quicker than one by one: they are handed over in batches. It raises as `runnel.Publisher.publish_all`
+        Much faster than one by one: they are handed over in batches. It raises as `runnel.Publisher.publish_all`
         does. `timeout` is for each batch.
         """
         source, count = iter(events), 0
@@ -406,9 +427,14 @@ class Publisher:
         """Return when the broker has everything that was published; raises as `runnel.Publisher.flush` does."""
         self._thread.call(self._publisher.flush(), timeout)
 
-    def ready(self, timeout: float | None = None) -> None:
-        """Return when every broker knows the advertisement, and subscriptions that it meets are on their way here."""
-        self._thread.call(self._publisher.ready(), timeout)
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The links of the network that were missing when readiness was last asked for."""
+        return self._publisher.missing
+
+    def ready(self, timeout: float | None = READY_TIMEOUT_S, *, wait: Wait = "complete") -> None:
+        """Return when every broker knows the advertisement, and the subscriptions that it meets have come here."""
+        self._thread.call(self._publisher.ready(wait=wait, timeout=timeout))
 
     @property
     def broker(self) -> str:
@@ -427,7 +453,7 @@ class Publisher:
 
     @property
     def pause_s(self) -> float:
-        """For how long nothing could be published when it last did, in seconds."""
+        """For how long nothing could be published during its last migration, in seconds."""
         return self._publisher.pause_s
 
     def migrate_to(self, url: str, *, timeout: float = 30.0) -> None:
@@ -438,13 +464,8 @@ class Publisher:
         """Publish nothing more. Flushes first, and raises as `flush` does, but is withdrawn in any case."""
         self._thread.call(self._publisher.withdraw(), timeout)
 
-    def __enter__(self) -> Publisher:
+    def __enter__(self) -> BlockingPublisher:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.withdraw()

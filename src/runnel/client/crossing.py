@@ -1,4 +1,4 @@
-"""Crossing: a session goes from one generation of the network to the next, with nothing lost and hardly a pause.
+"""Crossing: a session goes from one generation of the network to the next, with nothing lost and a short pause.
 
     stage    lives in   publishes in
     OLD      the old    the old
@@ -6,387 +6,454 @@
     AHEAD    both       the new
     NEW      the new    the new
 
-Brokers tell how far to go (`Goal`), forward or, when a switch is taken back, backward; the session goes one step after
-the other and tells how far it is (`Reached`). Every step waits for a fence:
+A broker tells the session which stage to go to (`Goal`): forward, or backward when a switch is taken back. The session
+goes there step by step and reports the stage it has reached (`Reached`). Every step waits for a fence:
 
     OLD → BOTH     everything is set up in the new generation, and its routes are there
     BOTH → AHEAD   routes to our publishers are there; publishing pauses until the old network is dry behind us
-    AHEAD → BOTH   the same the other way round; our publishers get new ids in the old network
-    AHEAD → NEW    the old home's link has brought what there was, and none of it is held back; nobody publishes there
+    AHEAD → BOTH   the same in the other direction; our publishers get new ids in the old network
+    AHEAD → NEW    the old home's link has delivered everything, and none of it is held back; nobody publishes there
                    any more
-    BOTH → OLD     the same for the new home's
+    BOTH → OLD     the same for the new home's link
 
-Both generations deliver. Each publication is published in one of them, so none comes twice. Order: whoever publishes in
-a generation has waited until the other was dry, so all that was published there before is at the brokers of its
-subscribers. Therefore a session with two homes holds back what comes from an advertisement that it has not heard of,
-until the link of its other home has brought what that one's broker had for it. If both hold something back of one
-client, its ids tell what came first: wherever it goes on publishing, it does so under later ids.
+`TRANSITIONS` lists all steps between the stages. In between both generations deliver. Each publication is published in
+one generation only, so none is delivered twice; order.py keeps publications in order.
 
-A broker on standby, which has no place in the network, tells its clients to go to another of the same generation.
-It has nothing for them and they have nothing there, so they simply do.
+A broker on standby has no place in the network and sends its clients to another broker of the same generation. Nothing
+is under way between them, so they connect there without a crossing (`Session`).
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from enum import Enum, IntEnum
+from collections.abc import Callable
+from enum import Enum
 
-from runnel.broker.effects import Connect
-from runnel.broker.ids import IdSource, is_of_one_source
 from runnel.client.config import SessionConfig
-from runnel.client.effects import Moved, Unconfirmed
-from runnel.client.home import CROSSED, HELD, Home
-from runnel.client.marks import Marks
-from runnel.client.move import Move
-from runnel.client.publishing import Publishing
-from runnel.language import EVERYTHING
-from runnel.wire import Barrier, Goal, Publication, Reached, Unadvertise, raw_selection
+from runnel.client.effects import Moved, SessionEffect
+from runnel.client.fences import AwaitedFence, Fences, Purpose, ready_fences
+from runnel.client.gaps import GapKeeper
+from runnel.client.home import Home
+from runnel.client.homes import Homes
+from runnel.client.order import OrderKeeper
+from runnel.client.publishing import Advertiser
+from runnel.states import StateMachine, Transitions
+from runnel.wire import Goal, Reached, Stage, Unadvertise
+from runnel.wire.messages import About
 
 
-class Stage(IntEnum):
-    """How far a session has come; see the top of the file."""
+class Position(Enum):
+    """Where a session stands between two generations: at a stage, or on a step from one to another."""
 
-    OLD = 0
-    BOTH = 1
-    AHEAD = 2
-    NEW = 3
+    ONE = "one_home"  # in either generation
+    JOINING = "joining"  # waits for all routes of the home ahead
+    BOTH = "both"
+    READYING_NEW = "readying_new"  # waits for routes to our publishers where they will publish
+    # Waits until nothing that we published is under way in the old network.
+    DRYING_OLD = "drying_old"
+    LEAVING_NEW = "leaving_new"  # waits until the link to the new home has delivered everything
+    RELEASING_NEW = "releasing_new"  # waits until none of that is held back
+    AHEAD = "ahead"
+    READYING_OLD = "readying_old"
+    DRYING_NEW = "drying_new"
+    LEAVING_OLD = "leaving_old"
+    RELEASING_OLD = "releasing_old"
 
 
-class Step(Enum):
-    """What a session waits for, on its way to the next stage."""
+class CrossingEvent(Enum):
+    """The events of a crossing."""
 
-    JOINING = "joining"  # all routes of the home ahead
-    READYING = "readying"  # routes to our publishers, where they are to publish
-    DRYING = "drying"  # nothing of ours is under way any more where they published
-    LEAVING = "leaving"  # the link that is to be left has brought what there was
-    RELEASING = "releasing"  # what it brought is held back no more
+    GOAL = "a goal in another generation"
+    REGISTERED = "all advertisements and subscriptions are queued for the home ahead"
+    JOINED = "its routes are complete"
+    PUBLISH_THERE = "the goal is to publish in the other"
+    READY = "routes to our publishers are there"
+    DRY = "the old path is dry or lost, or was never used"
+    LEAVE = "the goal is to leave one"
+    LINK_DRAINED = "its link has delivered everything"
+    GOAL_CHANGED = "the goal has changed"
+    FENCE_LOST = "its fence is lost"
+    LEFT = "one home is left"
 
 
-class Crossing(Publishing):
-    """The half of a session that knows of generations."""
+FROM_BOTH = (
+    Position.READYING_NEW,
+    Position.DRYING_OLD,
+    Position.LEAVING_NEW,
+    Position.RELEASING_NEW,
+)
+FROM_AHEAD = (
+    Position.READYING_OLD,
+    Position.DRYING_NEW,
+    Position.LEAVING_OLD,
+    Position.RELEASING_OLD,
+)
+"""The steps that begin at a stage, and fall back to it if a fence is lost."""
 
-    def __init__(self, config: SessionConfig, incarnation: int, ids: IdSource) -> None:
-        super().__init__(config, incarnation, ids)
-        self._marks = Marks()
+TRANSITIONS: Transitions[Position, CrossingEvent] = Transitions(
+    Position.ONE,
+    {
+        (Position.ONE, CrossingEvent.GOAL): Position.JOINING,
+        (Position.JOINING, CrossingEvent.REGISTERED): Position.JOINING,
+        (Position.JOINING, CrossingEvent.JOINED): Position.BOTH,
+        # forward
+        (Position.BOTH, CrossingEvent.PUBLISH_THERE): Position.READYING_NEW,
+        (Position.READYING_NEW, CrossingEvent.READY): Position.DRYING_OLD,
+        (Position.DRYING_OLD, CrossingEvent.DRY): Position.AHEAD,
+        (Position.AHEAD, CrossingEvent.LEAVE): Position.LEAVING_OLD,
+        (Position.LEAVING_OLD, CrossingEvent.LINK_DRAINED): Position.RELEASING_OLD,
+        (Position.RELEASING_OLD, CrossingEvent.LEFT): Position.ONE,
+        # backward
+        (Position.AHEAD, CrossingEvent.PUBLISH_THERE): Position.READYING_OLD,
+        (Position.READYING_OLD, CrossingEvent.READY): Position.DRYING_NEW,
+        (Position.DRYING_NEW, CrossingEvent.DRY): Position.BOTH,
+        (Position.BOTH, CrossingEvent.LEAVE): Position.LEAVING_NEW,
+        (Position.LEAVING_NEW, CrossingEvent.LINK_DRAINED): Position.RELEASING_NEW,
+        (Position.RELEASING_NEW, CrossingEvent.LEFT): Position.ONE,
+        # without publishers, or if the outlet does not know us
+        **{
+            (at, CrossingEvent.DRY): Position.AHEAD for at in (Position.BOTH, Position.READYING_NEW)
+        },
+        **{
+            (at, CrossingEvent.DRY): Position.BOTH for at in (Position.AHEAD, Position.READYING_OLD)
+        },
+        # the goal changes before the step has had an effect
+        (Position.READYING_NEW, CrossingEvent.GOAL_CHANGED): Position.BOTH,
+        (Position.READYING_OLD, CrossingEvent.GOAL_CHANGED): Position.AHEAD,
+        # a home was given up, or set up anew
+        **{(at, CrossingEvent.FENCE_LOST): Position.BOTH for at in FROM_BOTH},
+        **{(at, CrossingEvent.FENCE_LOST): Position.AHEAD for at in FROM_AHEAD},
+        # a home is lost for good, its generation has ended, or the session closes
+        (Position.JOINING, CrossingEvent.LEFT): Position.ONE,
+        **{(at, CrossingEvent.LEFT): Position.ONE for at in (Position.BOTH, *FROM_BOTH[:3])},
+        **{(at, CrossingEvent.LEFT): Position.ONE for at in (Position.AHEAD, *FROM_AHEAD[:3])},
+    },
+)
+"""Every transition there is; the diagram in docs/generations.md is made from it."""
+
+STAGES: dict[Position, Stage] = {
+    **dict.fromkeys((Position.ONE, Position.JOINING), Stage.OLD),
+    **dict.fromkeys((Position.BOTH, *FROM_BOTH), Stage.BOTH),
+    **dict.fromkeys((Position.AHEAD, *FROM_AHEAD), Stage.AHEAD),
+}
+"""The stage of each position. At NEW there is one home again, whose generation is the next crossing's OLD."""
+
+
+class Crossing:
+    """The crossings of one session. No crossing begins while `is_moving()`, that is, during a move."""
+
+    def __init__(
+        self,
+        config: SessionConfig,
+        homes: Homes,
+        fences: Fences,
+        advertiser: Advertiser,
+        order: OrderKeeper,
+        gaps: GapKeeper,
+        effects: list[SessionEffect],
+        is_moving: Callable[[], bool],
+    ) -> None:
+        self.stage = Stage.OLD
+        self.pausing = False  # nothing is published: the outlet is about to change
+        self._homes = homes
+        self._fences = fences
+        self._advertiser = advertiser
+        self._order = order
+        self._gaps = gaps
+        self._effects = effects
+        self._is_moving = is_moving
+        self._machine = StateMachine(TRANSITIONS, f"the crossing of {config.name}")
         self._goal: Goal | None = None
-        self._heard_of = (0, 0)  # generation and version of the last goal
-        self._step: Step | None = None
+        self._last_goal = (0, 0)  # generation and version
         self._awaited = 0  # the token of the fence that ends the step
 
-    @abstractmethod
-    def connect(self, broker: str, now: int, generation: int = 0) -> None:
-        """Live at this broker from now on."""
-
-    @abstractmethod
-    def _give_up_move(self) -> None:
-        """Stay where we are."""
-
-    @abstractmethod
-    def hold(self, holding: bool) -> None:
-        """Stop acknowledging what is delivered, or go on."""
-
-    @abstractmethod
-    def _deliver(self, publication: Publication) -> None:
-        """Hand a publication to the application."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether the session lives in one generation and has no goal in another."""
+        return self._goal is None and self._homes.ahead is None
 
     @property
-    def is_settled(self) -> bool:
-        """Whether it neither moves nor crosses, nor is about to."""
-        return self.move is Move.STEADY and self._goal is None and self.ahead is None
+    def outlet(self) -> Home | None:
+        """The home that we publish at."""
+        homes = self._homes
+        if homes.ahead is None or self.stage < Stage.AHEAD:
+            return homes.home
+        return homes.ahead
+
+    @property
+    def position(self) -> Position:
+        """Where the session stands."""
+        return self._machine.state
+
+    def _take(self, event: CrossingEvent, detail: str = "") -> None:
+        self.stage = STAGES[self._machine.take(event, detail)]
 
     # -- the goal -------------------------------------------------------------------------------------
 
-    def _goal_came(self, told_by: Home, goal: Goal) -> None:
-        told_by.goal = goal
-        home = self.home
-        is_redirect = goal.generation == told_by.generation and goal.address != ""
-        if told_by is self.next:  # otherwise it is looked at on arrival
-            if is_redirect:
-                self._give_up_move()
+    def take_goal(self, goal: Goal) -> None:
+        """Take in the goal that one of our brokers has sent."""
+        home = self._homes.home
+        if home is None or (goal.generation, goal.version) <= self._last_goal:
             return
-        if is_redirect:
-            if told_by is home:
-                self._redirect(home, goal)
-            return
-        if home is None or (goal.generation, goal.version) <= self._heard_of:
-            return
-        self._heard_of = goal.generation, goal.version
+        self._last_goal = goal.generation, goal.version
         if goal.generation < home.generation:
             return
-        if self.ahead is None and goal.generation == home.generation:
-            self._send(home, Reached(goal.generation, Stage.NEW, goal.version))
+        if self._homes.ahead is None and goal.generation == home.generation:
+            home.send(Reached(goal.generation, Stage.NEW, goal.version))
             return
         self._goal = goal
-        if self.holding:
-            self.hold(False)  # fences come behind all that waits
+        if self._homes.holding:
+            self._homes.hold(False)  # fences come behind all that waits
         self.pausing = self.pausing or self._is_late
-        if self._step is Step.READYING or (self._step is Step.JOINING and self._target < 1):
-            self._step = None  # nothing has come of it yet
-        self._strive()
+        ahead = self._homes.ahead
+        if self._machine.can(CrossingEvent.GOAL_CHANGED):
+            self._take(CrossingEvent.GOAL_CHANGED)
+        elif ahead is not None and self.position is Position.JOINING and self._target == Stage.OLD:
+            self._leave(ahead)
+            return
+        self._begin_next_step()
 
-    def _redirect(self, home: Home, goal: Goal) -> None:
-        if self.ahead is not None and self.ahead.generation == goal.generation:
-            self._end(home, gap=True)
-        else:
-            self._effects.append(Moved(f"{goal.address}#{goal.generation}"))
-            self.connect(f"{goal.address}#{goal.generation}", _now(home), goal.generation)
+    def take_redirect(self, goal: Goal) -> bool:
+        """Take in a redirect from a home that is on standby; returns whether we live where it sends us already."""
+        home, ahead = self._homes.home, self._homes.ahead
+        if home is None or ahead is None or ahead.generation != goal.generation:
+            return False
+        self._leave(home, gap=True)
+        return True
+
+    def forget_last_goal(self) -> None:
+        """Accept the next goal, even if it is older than those that other brokers have sent."""
+        self._last_goal = (0, 0)
 
     @property
-    def _target(self) -> int:
-        """Where to go from here; a home ahead in a generation that nobody speaks of any more is left first."""
-        goal = self._goal
+    def _target(self) -> Stage:
+        """The stage to go to; a home ahead in a generation other than the goal's has to be left first."""
+        goal, ahead = self._goal, self._homes.ahead
         if goal is None:
             return self.stage
-        is_stale = self.ahead is not None and self.ahead.generation != goal.generation
+        is_stale = ahead is not None and ahead.generation != goal.generation
         return Stage.OLD if is_stale else goal.stage
 
     @property
     def _is_late(self) -> bool:
-        """Others have left the old network already: nobody is there to get what would be published."""
+        """Whether other clients have left the old network already, so that publishing there would reach nobody."""
         return self.stage < Stage.AHEAD and self._target == Stage.NEW
 
-    def _strive(self) -> None:
-        """Begin the next step towards the goal, if none is under way and nothing else is."""
-        goal, home = self._goal, self.home
-        is_busy = self.move is not Move.STEADY or any(p.paused for p in self.publishers.values())
-        if goal is None or home is None or self._step is not None or is_busy:
+    def _begin_next_step(self) -> None:
+        """Begin the next step towards the goal, unless a step, a move or a migration is under way."""
+        goal, home, ahead = self._goal, self._homes.home, self._homes.ahead
+        if goal is None or home is None or self._is_moving() or self._advertiser.has_paused:
             return
-        ahead = self.ahead
-        if ahead is None:
-            if goal.stage == Stage.OLD or not goal.address:
-                self._goal = None
-                return
-            self.ahead = ahead = self._new_home(f"{goal.address}#{goal.generation}", _now(home))
-            ahead.generation, ahead.dialling = goal.generation, True
-            self._effects.append(Connect(ahead.broker))
-            self._step = Step.JOINING
-        elif self.stage == Stage.OLD and self._target == Stage.OLD:
-            self._end(ahead)
-        elif self.stage == Stage.BOTH and self._target == Stage.OLD:
-            self._leave_when_dry(ahead)
-        elif self.stage == Stage.BOTH and self._target > Stage.BOTH:
-            self._ready_at(ahead)
-        elif self.stage == Stage.AHEAD and self._target < Stage.AHEAD:
-            self._ready_at(home)
-        elif self.stage == Stage.AHEAD and self._target == Stage.NEW:
-            self._leave_when_dry(home)
-        else:
-            self._report()
+        target = self._target
+        match self.position:
+            case Position.ONE:
+                self._join(goal, home)
+            case Position.BOTH if target == Stage.OLD and ahead is not None:
+                self._leave_when_dry(ahead)
+            case Position.BOTH if target > Stage.BOTH and ahead is not None:
+                self._prepare_outlet(ahead)
+            case Position.AHEAD if target < Stage.AHEAD:
+                self._prepare_outlet(home)
+            case Position.AHEAD if target == Stage.NEW:
+                self._leave_when_dry(home)
+            case Position.BOTH | Position.AHEAD:
+                self._report()
 
-    def _reach(self, stage: Stage) -> None:
-        self._step, self.stage = None, stage
+    def _finish_step(self, event: CrossingEvent) -> None:
+        """A step is done: begin the next one, or report that the goal is reached."""
+        self._take(event)
         self.pausing = self._is_late
-        if stage != self._target:
+        if self.stage != self._target:
             self._report()
-        self._strive()
+        self._begin_next_step()
 
     def _report(self, *homes: Home) -> None:
-        """Tell brokers how far we are, and whether that is far enough."""
-        goal, ahead = self._goal, self.ahead
+        """Tell brokers the stage that we have reached, and whether it is the goal."""
+        goal, ahead = self._goal, self._homes.ahead
         if ahead is None:
             return
-        is_far_enough = goal is not None and self._step is None and self.stage == self._target
+        is_far_enough = (
+            goal is not None
+            and self.position in (Position.BOTH, Position.AHEAD)
+            and self.stage == self._target
+        )
         version = goal.version if goal is not None and is_far_enough else 0
-        for home in homes or self._homes():
+        for home in homes or self._homes.all():
             if home.registered:
-                self._send(home, Reached(ahead.generation, self.stage, version))
+                home.send(Reached(ahead.generation, self.stage, version))
 
     # -- steps ----------------------------------------------------------------------------------------
 
-    def _wait_for(self, step: Step, home: Home, about: str = "advertisement") -> None:
+    def _begin(self, event: CrossingEvent, home: Home, about: About = "advertisement") -> None:
         """Begin a step that ends with a fence of this home."""
-        self._step = step
-        self._awaited = self._ids.next()
-        home.waits[self._awaited] = CROSSED
-        self._send(home, Barrier(self._awaited, raw_selection(EVERYTHING), about))  # type: ignore[arg-type]
+        self._take(event)
+        self._awaited = self._fences.send_barrier(home, AwaitedFence(Purpose.STEP), about=about)
 
-    def _ready_at(self, home: Home) -> None:
-        """Get ready to publish there, under later ids than so far: by them subscribers know what came first."""
-        outlet = self.outlet
-        if not self.publishers and not (outlet and outlet.outstanding):
+    def _join(self, goal: Goal, home: Home) -> None:
+        if goal.stage == Stage.OLD or not goal.address:
+            self._goal = None
+            return
+        broker = f"{goal.address}#{goal.generation}"
+        self._take(CrossingEvent.GOAL, broker)
+        self._homes.open_ahead(broker, home.latest_time, goal.generation)
+
+    def _prepare_outlet(self, home: Home) -> None:
+        """Prepare to publish there, under ids later than those so far: subscribers order publications by them."""
+        outlet, publishers = self.outlet, self._advertiser.publishers
+        if not publishers and not (outlet and outlet.outstanding):
             self._change_outlet()
         elif home.registered:
             so_far = outlet.advertisements if outlet is not None else {}
-            for id in self.publishers:
-                known_as = home.advertisements.get(id, 0)
-                if known_as < so_far.get(id, 0):
-                    if known_as:
-                        self._send(home, Unadvertise(known_as))
-                    self._register_publisher(home, id)
-            self._wait_for(Step.READYING, home)
+            for id in publishers:
+                wire_id = home.advertisements.get(id, 0)
+                if wire_id < so_far.get(id, 0):
+                    if wire_id:
+                        home.send(Unadvertise(wire_id))
+                    self._advertiser.register(home, id)
+            self._begin(CrossingEvent.PUBLISH_THERE, home)
 
-    def _dry(self) -> None:
+    def _wait_until_dry(self) -> None:
+        """Pause publishing until nothing that we have published is under way at the present outlet."""
         self.pausing = True
         outlet = self.outlet
         if outlet is not None and outlet.registered:
-            self._wait_for(Step.DRYING, outlet)
+            self._begin(CrossingEvent.READY, outlet)
         else:
             self._change_outlet()
 
     def _change_outlet(self) -> None:
-        """The other generation is where we publish from now on."""
+        """Publish in the other generation from now on."""
         outlet = self.outlet
-        if outlet is not None and outlet.outstanding:  # lost with the link
-            self._effects.append(Unconfirmed(len(outlet.outstanding)))
-            outlet.outstanding.clear()
-        self._reach(Stage.AHEAD if self.stage == Stage.BOTH else Stage.BOTH)
+        if outlet is not None:
+            self._advertiser.give_up_outstanding(outlet)  # lost with the link, if there is any
+        self._finish_step(CrossingEvent.DRY)
 
     def _leave_when_dry(self, home: Home) -> None:
         if home.registered:
-            self._wait_for(Step.LEAVING, home, "link")
+            self._begin(CrossingEvent.LEAVE, home, "link")
         else:
-            self._end(home, gap=True)
+            self._leave(home, gap=True)
 
-    def _end(self, left: Home, *, gap: bool = False) -> None:
-        """One home is enough: leave the other."""
-        assert self.home is not None and self.ahead is not None
-        stays = self.ahead if left is self.home else self.home
-        is_new, goal = stays is self.ahead, self._goal
-        self._step = None
-        self._let_out(stays, left)
-        self._leave(left)
-        self.home, self.ahead = stays, None
-        self.stage, self.pausing = Stage.OLD, False
+    def _leave(self, left: Home, *, gap: bool = False) -> None:
+        """Leave one of the two homes, which ends the crossing."""
+        stays = self._homes.other(left)
+        assert stays is not None
+        is_new, goal = stays is self._homes.ahead, self._goal
+        self._gaps.home_left(left, stays, lost=gap)
+        self._take(CrossingEvent.LEFT, left.broker)
+        self._order.stop_waiting(stays, left)
+        self._homes.keep_only(stays)
+        self.pausing = False
         if goal is not None and (is_new or goal.generation == left.generation):
             self._goal = None
-        self._ask_again(stays, left.asked_ready)
+        self._fences.ask_again(stays, ready_fences(left))
         if is_new:
             version = goal.version if goal is not None else 0
-            self._send(stays, Reached(stays.generation, Stage.NEW, version))
-            self._effects.append(Moved(stays.broker, gap))
-        self._strive()
+            stays.send(Reached(stays.generation, Stage.NEW, version))
+            self._effects.append(Moved(stays.broker))
+        self._begin_next_step()
 
-    # -- what happens meanwhile -----------------------------------------------------------------------
+    # -- fences, and homes that are lost --------------------------------------------------------------
 
-    def _crossed(self, home: Home, token: int) -> None:
-        """A fence that a step waits for, unless that step was given up."""
-        if token != self._awaited or self._step is None:
+    def take_step_fence(self, home: Home, token: int) -> None:
+        """Take in the fence that a step waits for, unless that step was given up."""
+        if token != self._awaited:
             return
-        match self._step:
-            case Step.JOINING:
-                self._reach(Stage.BOTH)
-            case Step.READYING:
-                self._dry()
-            case Step.DRYING:
-                self._confirm(home, len(home.outstanding))
+        match self.position:
+            case Position.JOINING:
+                self._finish_step(CrossingEvent.JOINED)
+            case Position.READYING_NEW | Position.READYING_OLD:
+                self._wait_until_dry()
+            case Position.DRYING_OLD | Position.DRYING_NEW:
+                self._advertiser.confirm_all(home)
                 self._change_outlet()
-            case Step.LEAVING:
-                self._step = Step.RELEASING
-                self._release_due()
+            case Position.LEAVING_OLD | Position.LEAVING_NEW:
+                self._take(CrossingEvent.LINK_DRAINED)
+                self._order.release_due()
+                self._leave_if_released()
 
-    def _home_is_lost(self, old: Home) -> None:
-        """The home was given up for another: what a step waited for there does not come."""
-        ahead = self.ahead
+    def link_drained(self, home: Home, token: int) -> None:
+        """A link has delivered everything that its broker had for us."""
+        self._order.link_drained(home, token)
+        self._leave_if_released()
+
+    def _stop_waiting(self, home: Home) -> None:
+        """Stop waiting for fences of the other home before delivering what came from this one."""
+        self._order.stop_waiting(home)
+        self._leave_if_released()
+
+    def _leave_if_released(self) -> None:
+        home, ahead = self._homes.home, self._homes.ahead
+        left = {Position.RELEASING_OLD: home, Position.RELEASING_NEW: ahead}.get(self.position)
+        if left is not None and not left.held.by:
+            self._leave(left)
+
+    def home_lost(self, old: Home) -> None:
+        """The home was given up for another, so the fences that a step expected from it do not come."""
+        ahead = self._homes.ahead
         if ahead is None:
             return
-        for id in sorted(old.held_by):
-            self._release_one(old, id)
-        self._let_out(ahead)
-        if self._step is not Step.JOINING and self._awaited not in ahead.waits:
-            self._step, self.pausing = None, self._is_late
-            self._strive()
+        self._order.release_all(old)
+        self._stop_waiting(ahead)
+        if self.position is not Position.JOINING and self._awaited not in ahead.waits:
+            self._retry_step()
 
-    def _is_known(self, home: Home) -> None:
-        """A home was set up anew: fences that were on their way back are lost, and what they stood for with them."""
-        ahead = self.ahead
+    def home_registered(self, home: Home) -> None:
+        """A home was set up anew: the fences that were expected from it are lost."""
+        ahead = self._homes.ahead
         if ahead is None:
-            self._heard_of = (0, 0)  # what this broker is going to say counts, whatever others said
+            self.forget_last_goal()
             return
-        other = self.home if home is ahead else ahead
+        other = self._homes.other(home)
         if other is not None:
-            self._let_out(other)
-            if self.ahead is None:
+            self._stop_waiting(other)
+            if self._homes.ahead is None:
                 return
             if other.registered and other.generation == home.generation:
-                # The old generation is gone: whoever asked for it was taken in by the new one. Or the new one is not
-                # there again yet, and the old one took us in; then what we were told is to be told again.
-                self._heard_of = (0, 0)
-                self._end(ahead if self.stage == Stage.OLD else other if home is ahead else home)
+                # One of the two generations has ended, and a broker of the other one has answered in its place: the old
+                # generation is gone, or the new one is not there again yet. In the second case the goal will be sent
+                # again.
+                self.forget_last_goal()
+                in_vain = ahead if self.stage == Stage.OLD else other if home is ahead else home
+                self._leave(in_vain)
                 return
         self._report(home)
-        if self._step is Step.JOINING:
+        if self.position is Position.JOINING:
             if home is ahead:
-                self._wait_for(Step.JOINING, ahead)
-        elif self._step is not None and self._awaited not in (other.waits if other else ()):
-            self._step, self.pausing = None, self._is_late
-            self._strive()
+                self._begin(CrossingEvent.REGISTERED, ahead)
+        elif self._machine.can(CrossingEvent.FENCE_LOST) and self._awaited not in (
+            other.waits if other else ()
+        ):
+            self._retry_step()
 
-    def _look_for_lost(self, now: int) -> None:
-        """Nobody waits for a home that does not come back."""
-        for home in (self.home, self.ahead):
-            if self.ahead is None or home is None or not home.link.is_expired(now):
+    def _retry_step(self) -> None:
+        """Begin again from the stage that was reached."""
+        if self._machine.can(CrossingEvent.FENCE_LOST):
+            self._take(CrossingEvent.FENCE_LOST)
+        self.pausing = self._is_late
+        self._begin_next_step()
+
+    def tick(self, now: int) -> None:
+        """Stop waiting for a home that has been away for too long."""
+        if self.is_idle:
+            return
+        for home in (self._homes.home, self._homes.ahead):
+            if self._homes.ahead is None or home is None or not home.link.is_expired(now):
                 continue
-            other = self.home if home is self.ahead else self.ahead
+            other = self._homes.other(home)
             if other is not None:
-                self._let_out(other)
-            if self._awaited in home.waits and self._step is Step.DRYING:
-                self._change_outlet()
-            elif self._awaited in home.waits and self._step is Step.LEAVING:
-                self._end(home, gap=True)
-        self._strive()
+                self._stop_waiting(other)
+            if self._awaited in home.waits:
+                self._fence_is_lost_for_good(home)
+        self._begin_next_step()
 
-    # -- order ----------------------------------------------------------------------------------------
+    def _fence_is_lost_for_good(self, home: Home) -> None:
+        if self.position in (Position.DRYING_OLD, Position.DRYING_NEW):
+            self._change_outlet()
+        elif self.position in (Position.LEAVING_OLD, Position.LEAVING_NEW):
+            self._leave(home, gap=True)
 
-    def _must_wait(self, home: Home, publication: Publication) -> bool:
-        """Whether a publication is held back, since an earlier one may come from the other home."""
-        id = publication.advertisement
-        if id in home.heard:
-            return False
-        held = home.held_by.get(id)
-        other = self.home if home is self.ahead else self.ahead
-        if held is None:
-            if id in self._marks or other is None or not other.registered:
-                home.heard[id] = None
-                return False
-            held = home.held_by[id] = []
-            token = self._ids.next()
-            other.waits[token] = HELD
-            home.held_until[token] = id
-            self._send(other, Barrier(token, raw_selection(EVERYTHING), "link"))
-        held.append(publication)
-        home.held_bytes += len(publication.raw)
-        if home.held_bytes > self.config.held_bytes_max and other and not other.link.established:
-            home.link.holding = True  # until the other is back, or lost
-        return True
-
-    def _brought(self, home: Home, token: int) -> None:
-        """A link has brought what its broker had: what came over the other may be delivered."""
-        other = self.home if home is self.ahead else self.ahead
-        if other is not None and token in other.held_until:
-            other.due[other.held_until.pop(token)] = None
-            self._release_due()
-
-    def _let_out(self, *homes: Home) -> None:
-        """What is held back there waits for no fence any more: its other path is gone, or nobody can tell."""
-        for home in homes:
-            home.held_until.clear()
-            home.due.update(dict.fromkeys(home.held_by))
-        self._release_due()
-
-    def _release_due(self) -> None:
-        """Deliver what may be; but not before what the same client published earlier and the other home holds back."""
-        home, ahead = self.home, self.ahead
-        homes = ((home, ahead), (ahead, home))
-        due = [(id, one, other) for one, other in homes if one is not None for id in one.due]
-        for id, one, other in sorted(due, key=lambda each: each[0]):
-            earlier = () if other is None else other.held_by
-            if not any(held < id and is_of_one_source(held, id) for held in earlier):
-                self._release_one(one, id)
-        left = ahead if self.stage == Stage.BOTH else home
-        if self._step is Step.RELEASING and left is not None and not left.held_by:
-            self._end(left)
-
-    def _release_one(self, home: Home, id: int) -> None:
-        home.heard[id] = None
-        home.due.pop(id, None)
-        for publication in home.held_by.pop(id, ()):
-            home.held_bytes -= len(publication.raw)
-            self._deliver(publication)
-        if not home.held_by and home.link.holding != self.holding:
-            home.link.holding = self.holding
-            home.link.owe_ack()
-
-
-def _now(home: Home) -> int:
-    """The time, as far as a link knows it: something has just come over it, or it is down."""
-    return max(home.link.heard_at, home.link.down_since)
+    def close(self) -> None:
+        """The session leaves all its homes."""
+        if self.position is not Position.ONE:
+            self._take(CrossingEvent.LEFT, "closed")
+        self.pausing, self._goal = False, None

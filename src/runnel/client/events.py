@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _T = TypeVar("_T")
 
 
-# Without the garbage collector's care, as the publication inside: there are very many of them, and no cycles.
+# Not tracked by the garbage collector, like the publication inside: there are very many, and they form no cycles.
 class Event(Struct, frozen=True, eq=False, gc=False):
     """Something that was published and that a subscription asked for. It does not change.
 
@@ -33,7 +33,7 @@ class Event(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def attributes(self) -> Mapping[str, Value]:
-        """What it says: what filters look at. Read-only."""
+        """The attributes that filters look at. Read-only."""
         return MappingProxyType(self.publication.attributes)
 
     def __getitem__(self, name: str) -> Value:
@@ -48,7 +48,7 @@ class Event(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def payload(self) -> bytes:
-        """What the publisher sent along; brokers never look at it."""
+        """Bytes that the publisher sent along; brokers never look at them."""
         return self.publication.payload
 
     @property
@@ -58,7 +58,7 @@ class Event(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def id(self) -> str:
-        """Names this event and no other, for every subscriber the same: publisher's run, dash, number in it."""
+        """Identifies this event, the same for every subscriber: the publisher's run, a dash, and its number there."""
         return f"{self.publication.advertisement:x}-{self.publication.counter}"
 
     @property
@@ -73,7 +73,7 @@ class Event(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def hops(self) -> int:
-        """How many links between brokers it came over; 0 if publisher and subscriber are at the same broker."""
+        """How many links between brokers it has crossed; 0 if publisher and subscriber are at the same broker."""
         return self.publication.hops
 
     def __eq__(self, other: object) -> bool:

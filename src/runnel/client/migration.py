@@ -1,63 +1,65 @@
-"""Migration: a publisher goes from the session it has to another, at another broker, with nothing lost.
+"""Migration: a publisher goes from its session to another one, at another broker, with nothing lost.
 
-It has no I/O and keeps no time: whoever drives the two sessions calls `advance` after whatever happened to either, and
-now and then. Publishing is paused as late as can be, and for one round trip along the path between the two
-brokers (placement/migration.py says what happens there).
+It does no I/O and has no clock: the driver of the two sessions calls `advance` after each event of either, and from
+time to time. Publishing is paused as late as possible, for one round trip along the path between the two
+brokers (modules/placement/migration.py describes the brokers' side).
 
-What cannot be finished is undone. Before the brokers know of it that costs nothing. After, the publisher is set up
-anew where it was, under another id, and goes on when its routes are there.
+A migration that cannot be finished is undone. Before the brokers know of it that costs nothing. Later the publisher is
+set up anew in its old session, under another id, and is resumed when its routes are complete.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 from runnel.client.effects import Migrated
 from runnel.client.move import Move
 from runnel.client.session import Session
 from runnel.errors import InputError
+from runnel.states import StateMachine, Transitions
 
 
-class Step(Enum):
+class MigrationStep(Enum):
     """Where a migration stands."""
 
     JOINING = "joining"  # the target's broker is being dialled; publishing goes on
-    PAUSING = "pausing"  # nothing more is published; the source's broker takes in what was
+    PAUSING = "pausing"  # publishing is paused; the source's broker takes in what was sent
     CROSSING = "crossing"  # the brokers on the path turn to the target
     RETURNING = "returning"  # given up after the brokers knew of it: set up anew at the source
     DONE = "done"
     UNDONE = "undone"
 
 
-TRANSITIONS: dict[tuple[Step, str], Step] = {
-    (Step.JOINING, "both are up"): Step.PAUSING,
-    (Step.JOINING, "lost, late or withdrawn"): Step.UNDONE,
-    (Step.PAUSING, "the source has all that was published"): Step.CROSSING,
-    (Step.PAUSING, "lost, late or withdrawn"): Step.UNDONE,
-    (Step.CROSSING, "MCM"): Step.DONE,
-    (Step.CROSSING, "withdrawn"): Step.UNDONE,
-    (Step.CROSSING, "MCM: broken; the target is lost; late"): Step.RETURNING,
-    (Step.RETURNING, "its routes are there, or it was withdrawn"): Step.UNDONE,
-}
+class MigrationEvent(Enum):
+    """The events of a migration."""
+
+    BOTH_UP = "both are up"
+    HOPELESS = "lost, late or withdrawn"
+    SOURCE_HAS_ALL = "the source has all that was published"
+    COMPLETE = "MCM"
+    WITHDRAWN = "withdrawn"
+    BROKEN = "MCM: broken; the target is lost; late"
+    BACK = "its routes are complete, or it was withdrawn"
+
+
+TRANSITIONS: Transitions[MigrationStep, MigrationEvent] = Transitions(
+    MigrationStep.JOINING,
+    {
+        (MigrationStep.JOINING, MigrationEvent.BOTH_UP): MigrationStep.PAUSING,
+        (MigrationStep.JOINING, MigrationEvent.HOPELESS): MigrationStep.UNDONE,
+        (MigrationStep.PAUSING, MigrationEvent.SOURCE_HAS_ALL): MigrationStep.CROSSING,
+        (MigrationStep.PAUSING, MigrationEvent.HOPELESS): MigrationStep.UNDONE,
+        (MigrationStep.CROSSING, MigrationEvent.COMPLETE): MigrationStep.DONE,
+        (MigrationStep.CROSSING, MigrationEvent.WITHDRAWN): MigrationStep.UNDONE,
+        (MigrationStep.CROSSING, MigrationEvent.BROKEN): MigrationStep.RETURNING,
+        (MigrationStep.RETURNING, MigrationEvent.BACK): MigrationStep.UNDONE,
+    },
+)
 """Every step there is; the diagram in docs/placement.md is made from it."""
 
 
-def diagram() -> str:
-    """The steps as a state diagram in Mermaid, whose labels may have neither colons nor semicolons.
-
-    >>> print(diagram().splitlines()[2])
-        joining --> pausing: both are up
-    """
-    lines = ["stateDiagram-v2", f"    [*] --> {Step.JOINING.value}"]
-    for (step, event), then in TRANSITIONS.items():
-        label = event.replace(":", "").replace(";", ",")
-        lines.append(f"    {step.value} --> {then.value}: {label}")
-    ends = [step for step in Step if not any(step is before for before, _ in TRANSITIONS)]
-    lines += [f"    {step.value} --> [*]" for step in ends]
-    return "\n".join(lines)
-
-
-class Migration:
+class PublisherMigration:
     """One migration of the advertisement `id`. `target` is a session that has no publishers or subscriptions."""
 
     def __init__(
@@ -70,72 +72,80 @@ class Migration:
         self.id = id
         self.source = source
         self.target = target
-        self.step = Step.JOINING
         self.advertised = source.publishers[id]
         self.paused_at = self.resumed_at = 0
         self._deadline = now + timeout_ns
         self._sent = 0
-        self._known_as: int | None = None
+        self._wire_id: int | None = None
         self._arrival: Migrated | None = None
+        about = f"the migration of {self.advertised.name} ({id:x})"
+        self._machine = StateMachine(TRANSITIONS, about)
+
+    @property
+    def step(self) -> MigrationStep:
+        """Where it stands."""
+        return self._machine.state
 
     @property
     def is_over(self) -> bool:
         """Whether it is done or undone."""
-        return self.step in (Step.DONE, Step.UNDONE)
+        return self.step in (MigrationStep.DONE, MigrationStep.UNDONE)
 
-    def arrived(self, arrival: Migrated) -> None:
-        """The target told that the brokers on the path are through."""
-        self._arrival = arrival
+    def handle_effect(self, session: Session, effect: Any) -> None:
+        """Take in an effect of one of the sessions: `Migrated` says that the brokers on the path have finished."""
+        if isinstance(effect, Migrated) and effect.id == self.id and session is self.target:
+            self._arrival = effect
 
     def advance(self, now: int) -> bool:
-        """Go as far as can be gone now; whether it is over. Afterwards both sessions may have something to flush."""
+        """Go as far as possible now; returns whether it is over. Afterwards both sessions have to be flushed."""
         while (event := self._event(now)) is not None:
-            step = TRANSITIONS[self.step, event]
-            self._take(step, now)
-            self.step = step
+            before, step = self.step, self._machine.take(event)
+            self._act(before, step, now)
         return self.is_over
 
     # -- inside ---------------------------------------------------------------------------------------
 
-    def _event(self, now: int) -> str | None:
-        """What has happened that takes it a step further."""
+    def _event(self, now: int) -> MigrationEvent | None:
+        """The event that has happened, if any."""
         match self.step:
-            case Step.JOINING if self._is_hopeless(now):
-                return "lost, late or withdrawn"
-            case Step.JOINING if self._both_are_up:
-                return "both are up"
-            case Step.PAUSING if self._is_hopeless(now):
-                return "lost, late or withdrawn"
-            case Step.PAUSING if self.source.has_taken(self._sent):
-                return "the source has all that was published"
-            case Step.CROSSING if self._is_withdrawn:
-                return "withdrawn"
-            case Step.CROSSING if self._arrival is not None and not self._arrival.broken:
-                return "MCM"
-            case Step.CROSSING if self._arrival or now > self._deadline or not self._target_knows:
-                return "MCM: broken; the target is lost; late"
-            case Step.RETURNING if self._is_withdrawn or not self.advertised.paused:
-                return "its routes are there, or it was withdrawn"
+            case MigrationStep.JOINING if self._is_hopeless(now):
+                return MigrationEvent.HOPELESS
+            case MigrationStep.JOINING if self._both_are_up:
+                return MigrationEvent.BOTH_UP
+            case MigrationStep.PAUSING if self._is_hopeless(now):
+                return MigrationEvent.HOPELESS
+            case MigrationStep.PAUSING if self.source.advertiser.has_taken(self._sent):
+                return MigrationEvent.SOURCE_HAS_ALL
+            case MigrationStep.CROSSING if self._is_withdrawn:
+                return MigrationEvent.WITHDRAWN
+            case MigrationStep.CROSSING if self._arrival is not None and not self._arrival.broken:
+                return MigrationEvent.COMPLETE
+            case MigrationStep.CROSSING if (
+                self._arrival or now > self._deadline or not self._target_knows
+            ):
+                return MigrationEvent.BROKEN
+            case MigrationStep.RETURNING if self._is_withdrawn or not self.advertised.paused:
+                return MigrationEvent.BACK
         return None
 
-    def _take(self, step: Step, now: int) -> None:
-        """Do what a step asks for."""
-        if step is Step.PAUSING:
-            self._known_as = self.source.known_as(self.id)
-            self._sent = self.source.pause(self.id)
+    def _act(self, before: MigrationStep, step: MigrationStep, now: int) -> None:
+        """Do what belongs to a step that has begun."""
+        if step is MigrationStep.PAUSING:
+            self._wire_id = self.source.advertiser.wire_id(self.id)
+            self._sent = self.source.advertiser.pause(self.id)
             self.paused_at = now
-        elif step is Step.CROSSING:
-            self.target.adopt(self.id, self.source)
-        elif step is Step.DONE:
-            self.source.release(self.id)
-            self.target.go_on(self.id)
+        elif step is MigrationStep.CROSSING:
+            self.target.advertiser.adopt(self.id, self.source.advertiser)
+        elif step is MigrationStep.DONE:
+            self.source.advertiser.release(self.id)
+            self.target.advertiser.resume(self.id)
             self.resumed_at = now
         else:
             self.target.close()
-            if step is Step.RETURNING:
-                self.source.take_back(self.id)
-            elif self.step is not Step.RETURNING and not self._is_withdrawn:
-                self.source.go_on(self.id)
+            if step is MigrationStep.RETURNING:
+                self.source.advertiser.take_back(self.id)
+            elif before is not MigrationStep.RETURNING and not self._is_withdrawn:
+                self.source.advertiser.resume(self.id)
 
     @property
     def _is_withdrawn(self) -> bool:
@@ -147,7 +157,7 @@ class Migration:
         return all(home is not None and home.registered for home in homes)
 
     @property
-    def _are_apart(self) -> bool:
+    def _generations_differ(self) -> bool:
         """Whether the two are in different generations of the network."""
         source, target = self.source.home, self.target.home
         if source is None or target is None or not target.registered:
@@ -156,14 +166,14 @@ class Migration:
 
     @property
     def _target_knows(self) -> bool:
-        return self.target.known_as(self.id) == self._known_as
+        return self.target.advertiser.wire_id(self.id) == self._wire_id
 
     def _is_hopeless(self, now: int) -> bool:
-        """Whether it is to be undone while brokers know nothing of it yet."""
+        """Whether it has to be undone while brokers know nothing of it yet."""
         is_late = now > self._deadline or self.target.home is None
         has_moved = self.source.move is not Move.STEADY or not self.target.is_settled
-        if self.step is Step.JOINING:
+        if self.step is MigrationStep.JOINING:
             has_moved = not (self.source.is_settled and self.target.is_settled)
-        else:  # set up anew: under another id, and what was sent is in doubt
-            has_moved = has_moved or self.source.known_as(self.id) != self._known_as
-        return is_late or has_moved or self._is_withdrawn or self._are_apart
+        else:  # another id means that it was set up anew, and what was sent is in doubt
+            has_moved = has_moved or self.source.advertiser.wire_id(self.id) != self._wire_id
+        return is_late or has_moved or self._is_withdrawn or self._generations_differ

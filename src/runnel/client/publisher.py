@@ -1,7 +1,7 @@
-"""Publisher: an advertisement, and what is published with it.
+"""Publisher: an advertisement, and the publications made with it.
 
-Publications are numbered; the session confirms so many of the oldest at a time. So nothing is kept per publication
-but for those that somebody waits for.
+Publications are numbered, and the session confirms a number of the oldest at a time. So nothing is kept per
+publication, except for those that somebody waits for.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from asyncio import CancelledError, shield
 from collections import deque
 from collections.abc import Callable, Iterable
 from time import time_ns
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from runnel.client.events import Event
-from runnel.errors import InputError, NoCredit, PublicationInDoubt
+from runnel.client.readiness import READY_TIMEOUT_S, Wait, check_wait, until_ready
+from runnel.errors import InputError, NoCredit, PublicationInDoubt, PublicationRefused
 from runnel.language import Attributes, Selection
 from runnel.net.dialling import normal_address
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Waiter(NamedTuple):
-    """Who waits for a number; a flush is for all up to it."""
+    """A future that waits for the confirmation of a publication; a flush waits for all up to it."""
 
     number: int
     future: Future[None]
@@ -37,7 +37,7 @@ class Publisher:
 
     def __init__(self, live: Live, id: int, name: str, selection: Selection) -> None:
         self.name = name
-        """Under which subscribers see what it publishes: `Event.publisher`."""
+        """The name that subscribers see as `Event.publisher`."""
 
         self.selection = selection
         self.published = 0
@@ -46,24 +46,33 @@ class Publisher:
         self.in_doubt = 0
         """How many of them may or may not have arrived."""
 
+        self.refused = 0
+        """How many of them the broker has not handed on, since this user may not publish them."""
+
         self.migrations = 0
         """How many times it has gone to another broker."""
 
         self.pause_s = 0.0
-        """For how long nothing could be published when it last did, in seconds."""
+        """For how long nothing could be published during its last migration, in seconds."""
+
+        self.missing: tuple[str, ...] = ()
+        """The links of the network that were missing when readiness was last asked for: subscribers behind them get
+        nothing before they are back."""
 
         self.id = id
-        self.live = live
+        self._publish_with(live)
         self._resumed: Future[None] | None = None  # while it migrates
         self._settled = 0  # confirmed, or in doubt
-        self._untold = 0  # in doubt, and nobody was told
+        self._unreported = 0  # in doubt, and no call has raised PublicationInDoubt for them
+        self._unreported_refusals = 0  # the same for PublicationRefused
+        self._refusal = ""  # why it was, the last time
         self._waiters: deque[Waiter] = deque()
         self._over: Exception | None = None
 
     @property
     def confirmed(self) -> int:
-        """How many of those published the broker has."""
-        return self._settled - self.in_doubt
+        """How many of those published the broker has taken."""
+        return max(0, self._settled - self.in_doubt - self.refused)
 
     @property
     def credit(self) -> int:
@@ -89,8 +98,7 @@ class Publisher:
         """The session that it publishes with."""
         return self._live
 
-    @live.setter
-    def live(self, live: Live) -> None:
+    def _publish_with(self, live: Live) -> None:
         self._live = live
         self._publish = live.session.publish
 
@@ -104,7 +112,8 @@ class Publisher:
 
         It waits for credit first, and while there is no connection. A connection that breaks and comes back
         loses nothing. If instead the broker is lost before it confirmed, it raises PublicationInDoubt:
-        the publication may have been delivered or not, and it is not sent again. What does not fit the
+        the publication may have been delivered or not, and it is not sent again. If this user may not publish it, it
+        raises PublicationRefused, and nobody gets it. What does not fit the
         advertisement, or is no event, raises InputError and is not published. If the call is cancelled,
         the publication was made or not; what was made is counted in `published`.
         """
@@ -115,10 +124,10 @@ class Publisher:
         future = live.loop.create_future()
         self._waiters.append(Waiter(self.published, future, False))
         try:
-            await live.outcome(future)
+            await live.wait_for(future)
         except CancelledError:
             if not future.cancelled() and isinstance(future.exception(), PublicationInDoubt):
-                self._untold += 1  # told to somebody who was about to go
+                self._unreported += 1  # the cancelled call cannot raise it
             raise
         return event
 
@@ -140,13 +149,13 @@ class Publisher:
                 ) from None
             raise
         self.published += 1
-        live.sent(self)
+        live.note_sent(self)
         return Event(publication)
 
     async def publish_all(self, events: Iterable[Attributes | tuple[Attributes, bytes]]) -> int:
         """Publish many: attributes, or pairs of attributes and a payload. Return when the broker has all; how many.
 
-        The quickest way: it waits for credit where it must, and for the broker only in the end. It raises as `flush`
+        The fastest way: it waits for credit where it must, and for the broker only at the end. It raises as `flush`
         does, and InputError at the first that cannot be published; those before it are.
 
             await publisher.publish_all({"n": n} for n in range(100_000))
@@ -158,6 +167,8 @@ class Publisher:
     async def publish_batch(self, events: Iterable[Attributes | tuple[Attributes, bytes]]) -> int:
         """As `publish_all`, but return as soon as all are published, without knowing that the broker has them."""
         count = 0
+        if not isinstance(events, Iterable):
+            raise InputError(f"events are what one can iterate over, not {events!r}")
         for event in events:
             attributes, payload = event if isinstance(event, tuple) else (event, b"")
             if self._resumed is not None or not self._live.may_publish:
@@ -167,50 +178,56 @@ class Publisher:
         return count
 
     async def wait_credit(self) -> None:
-        """Return when at least one may be published without waiting. In the order in which it was called."""
+        """Return when at least one may be published without waiting; calls return in the order they were made."""
         if self._over is not None:
             raise self._over
         await self._wait_turn()
 
     async def _wait_turn(self) -> None:
-        """Until one may be published: there is credit, and the publisher is not on its way to another broker."""
+        """Wait until one may be published: there is credit, and the publisher is not migrating."""
         while True:
             live = self._live
             if self._resumed is not None:
-                await live.outcome(
-                    shield(self._resumed)
-                )  # several may wait, and each may be cancelled
+                # Several may wait, and each may be cancelled.
+                await live.wait_for(shield(self._resumed))
             elif live.may_publish:
                 return
             else:
-                await live.wait_credit(self._is_here(live))
-                if self._is_here(live)():
+                await live.wait_credit(self._still_publishes_at(live))
+                if self._still_publishes_at(live)():
                     return
-                live.after()  # the credit is for somebody else
+                live.after_effects()  # leave the credit to another publisher
 
-    def _is_here(self, live: Live) -> Callable[[], bool]:
+    def _still_publishes_at(self, live: Live) -> Callable[[], bool]:
         return lambda: self._live is live and self._resumed is None
 
     async def flush(self) -> None:
         """Return when the broker has everything that was published so far.
 
-        It raises PublicationInDoubt if some of it, since the last flush, may not have arrived, with their number; those
-        that `publish` raised for itself are not among them.
+        It raises PublicationInDoubt if some of it, since the last flush, may not have arrived, with their number, and
+        PublicationRefused if the broker has not handed on some of it; those that `publish` raised for itself are not
+        among them.
         """
-        await self.settled(self.published)
-        if count := self.take_untold():
+        await self.wait_settled(self.published)
+        if error := self.take_refusals():
+            raise error
+        if count := self.take_unreported():
             raise PublicationInDoubt(count)
 
     # -- the advertisement ----------------------------------------------------------------------------
 
-    async def ready(self) -> None:
-        """Return when every broker knows the advertisement, and the subscriptions that it meets are on their way here.
+    async def ready(
+        self, *, wait: Wait = "complete", timeout: float | None = READY_TIMEOUT_S
+    ) -> None:
+        """Return when every broker knows the advertisement, and the subscriptions that it meets have come here.
 
-        `Client.advertise` waits for it by itself. It waits for as long as there is no connection.
+        `Client.advertise` waits for it by itself; `wait` and `timeout` are those of `Client.subscribe`. It raises
+        RoutesIncomplete also without a connection.
         """
         if self._over is not None:
             raise self._over
-        await self._live.ready(self.id)
+        check_wait(wait, timeout)
+        self.missing = await until_ready(lambda: self._live.ready(self.id), wait, timeout)
 
     async def withdraw(self) -> None:
         """Publish nothing more. Flushes first, and raises as `flush` does, but is withdrawn in any case.
@@ -229,22 +246,17 @@ class Publisher:
     async def __aenter__(self) -> Publisher:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.withdraw()
 
-    # -- where it is ----------------------------------------------------------------------------------
+    # -- migration ------------------------------------------------------------------------------------
 
     async def migrate_to(self, url: str, *, timeout: float = 30.0) -> None:
         """Publish at another broker from now on, with nothing lost, nothing doubled and order kept.
 
         The client and its other publishers stay where they are. It returns when the publisher has arrived;
-        publishing pauses for as long as a message takes from one broker to the other and back. If that does
-        not come off within about `timeout` seconds, it raises MoveFailed, and the publisher goes on where it was.
+        publishing pauses for as long as a message takes from one broker to the other and back. If the migration does
+        not succeed within about `timeout` seconds, it raises MoveFailed, and the publisher stays where it was.
 
         The network may do the same of its own accord, unless the client was connected with `follows=False`.
         """
@@ -253,13 +265,17 @@ class Publisher:
         await self._live.roaming.migrate(self, normal_address(url), timeout)
 
     def pause(self) -> None:
-        """Nothing is published until `go_on`."""
+        """Publish nothing until `resume`."""
         if self._resumed is None:
             self._resumed = self._live.loop.create_future()
             self._live.wake_all()
 
-    def go_on(self) -> None:
-        """Whoever waits to publish may."""
+    def resume(self, migrated_to: Live | None = None, pause_s: float = 0.0) -> None:
+        """Publish again, after a migration with another session."""
+        if migrated_to is not None:
+            self._publish_with(migrated_to)
+            self.migrations += 1
+            self.pause_s = pause_s
         resumed, self._resumed = self._resumed, None
         if resumed is not None and not resumed.done():
             resumed.set_result(None)
@@ -267,7 +283,7 @@ class Publisher:
     # -- for the client -------------------------------------------------------------------------------
 
     def settle(self, count: int, *, certain: bool) -> None:
-        """So many more of the oldest are confirmed, or in doubt."""
+        """So many more of the oldest are confirmed (`certain`), or in doubt."""
         self._settled += count
         untold = 0 if certain else count
         self.in_doubt += untold
@@ -281,26 +297,43 @@ class Publisher:
             else:
                 untold -= 1
                 future.set_exception(PublicationInDoubt(1))
-        self._untold += untold
+        self._unreported += untold
 
-    async def settled(self, number: int) -> None:
-        """Until that many are confirmed or in doubt."""
+    def refuse(self, numbers: list[int], reason: str) -> None:
+        """The broker has not handed on these publications."""
+        self.refused += len(numbers)
+        self._refusal = reason
+        waiting = {one.number: one.future for one in self._waiters if not one.is_flush}
+        for number in numbers:
+            future = waiting.get(number)
+            if future is not None and not future.done():
+                future.set_exception(PublicationRefused(1, reason))
+            else:
+                self._unreported_refusals += 1
+
+    def take_refusals(self) -> PublicationRefused | None:
+        """The error for refusals that no call has raised; the caller does so now."""
+        count, self._unreported_refusals = self._unreported_refusals, 0
+        return PublicationRefused(count, self._refusal) if count else None
+
+    async def wait_settled(self, number: int) -> None:
+        """Wait until that many are confirmed or in doubt."""
         if self._settled < number:
             future = self._live.loop.create_future()
             self._insert(Waiter(number, future, True))
-            await self._live.outcome(future)
+            await self._live.wait_for(future)
 
     def _insert(self, waiter: Waiter) -> None:
-        """Waiters stand in the order of their numbers; a flush of several publishers may come late with its."""
+        """Insert in the order of numbers; a flush of several publishers may come with a number that is not the last."""
         later = []
         while self._waiters and self._waiters[-1].number > waiter.number:
             later.append(self._waiters.pop())
         self._waiters.append(waiter)
         self._waiters.extend(reversed(later))
 
-    def take_untold(self) -> int:
-        """How many are in doubt without anybody having been told; they are told with this."""
-        count, self._untold = self._untold, 0
+    def take_unreported(self) -> int:
+        """How many are in doubt that no call has raised PublicationInDoubt for; the caller does so now."""
+        count, self._unreported = self._unreported, 0
         return count
 
     def end(self, reason: Exception) -> None:

@@ -1,116 +1,158 @@
 """What a session publishes: advertisements, credit, confirmations; and publishers that go from session to session.
 
-A publisher migrates (`Migration`) by `pause` in the one session, `adopt` in the other, and `release`, or `take_back`,
-in the one. It keeps the id and the count that brokers know it by.
+A publisher migrates (`PublisherMigration`) by `pause` in its session, `adopt` in the other, and then `release` or
+`take_back` in the first. It keeps the id and the counter that brokers know it by. The home to publish at, and whether
+publishing is allowed at all, is decided by `Session`: moves and crossings pause all publishers for a while.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from bisect import bisect_right
 
 from runnel.broker.ids import IdSource
 from runnel.client.config import SessionConfig
-from runnel.client.effects import Confirmed, Migrated
-from runnel.client.home import Advertised, Home, return_of
+from runnel.client.effects import (
+    Confirmed,
+    Migrated,
+    PublicationsRefused,
+    SessionEffect,
+    Unconfirmed,
+)
+from runnel.client.fences import AwaitedFence, Fences, Purpose
+from runnel.client.home import Home
 from runnel.client.homes import Homes
-from runnel.client.move import Move
 from runnel.errors import InputError
 from runnel.language import Attributes, Selection
+from runnel.matching import make_engine
 from runnel.wire import (
     NAME_BYTES_MAX,
     Advertise,
-    Barrier,
     Mcm,
     Mum,
     Publication,
+    RefusedPublications,
     Unadvertise,
     make_publication,
     raw_selection,
 )
 
 
-class Publishing(Homes):
+class Advertised:
+    """An advertisement of ours: who publishes, and what."""
+
+    def __init__(self, name: str, selection: Selection) -> None:
+        self.name = name
+        self.selection = selection
+        self.epoch = 0  # how often it has migrated
+        self.paused = False  # nothing is published: it is migrating
+        self.returning = False  # its migration failed and it is set up anew here
+        self.asks = 0  # requests for readiness that wait until it is resumed
+        # An engine answers many times faster than `Selection.matches`, and it is asked for every publication.
+        self._engine = make_engine()
+        self._engine.add(0, selection)
+        self._match = self._engine.match
+
+    def allows(self, attributes: Attributes) -> bool:
+        """Whether an event may be published under it."""
+        return len(self._match(attributes)) > 0
+
+
+class Advertiser:
     """The publishers of a session."""
 
-    def __init__(self, config: SessionConfig, incarnation: int, ids: IdSource) -> None:
-        super().__init__(config, incarnation, ids)
-        self.move = Move.STEADY
-        self.stage = 0  # of a crossing: from 2 on we publish at the home ahead
-        self.pausing = False  # nothing is published: a crossing is about to change where
+    def __init__(
+        self,
+        config: SessionConfig,
+        ids: IdSource,
+        homes: Homes,
+        fences: Fences,
+        effects: list[SessionEffect],
+    ) -> None:
         self.publishers: dict[int, Advertised] = {}
-
-    @abstractmethod
-    def _ask_again(self, home: Home, waits: dict[int, int]) -> None:
-        """Whoever waits for readiness still does, though what was asked is gone."""
+        self._ttl = config.ttl
+        self._ids = ids
+        self._homes = homes
+        self._fences = fences
+        self._effects = effects
 
     def advertise(self, name: str, selection: Selection) -> int:
-        """Say what the publisher of this name will publish; the id to publish with."""
+        """Advertise what the publisher of this name will publish; returns the id to publish with."""
         if len(name.encode()) > NAME_BYTES_MAX:
             raise InputError(
                 f"a publisher's name takes at most {NAME_BYTES_MAX} bytes: {name[:40]!r}…"
             )
         id = self._ids.next()
         self.publishers[id] = Advertised(name, selection)
-        for home in self._homes():
+        for home in self._homes.all():
             if home.registered:
-                self._register_publisher(home, id)
+                self.register(home, id)
         return id
-
-    @property
-    def outlet(self) -> Home | None:
-        """The home that we publish at."""
-        return self.ahead if self.stage == 2 and self.ahead is not None else self.home
 
     def unadvertise(self, id: int) -> None:
         """Nothing more will be published with this id."""
         del self.publishers[id]
-        for home in self._homes():
-            if id in home.advertisements:
-                self._send(home, Unadvertise(home.advertisements.pop(id)))
+        self._withdraw(id)
 
-    @property
-    def credit(self) -> int:
-        """How many publications may be sent now."""
-        home = self.outlet
-        if home is None or not home.registered or home.link.is_half_full:
-            return 0
-        if self.move is Move.DRYING or self.pausing:
-            return 0  # what was published before must be everywhere before a shorter way opens
-        credit = home.link.credit - len(home.outstanding)
-        return credit if credit > 0 else 0
+    def drop_refused(self, home: Home, wire_id: int) -> list[int]:
+        """A broker refuses an advertisement: no other home keeps it. Which of ours it was, if it still is one."""
+        refused = self.publishers_by_wire_id(home, wire_id)
+        for id in refused:
+            del home.advertisements[id]
+            self.unadvertise(id)
+        return refused
+
+    def register(self, home: Home, id: int) -> None:
+        """Tell a broker of a publisher, under a new id."""
+        publisher = self.publishers[id]
+        home.advertisements[id] = self._ids.next()
+        home.counters.pop(id, None)
+        raw = raw_selection(publisher.selection)
+        home.send(Advertise(home.advertisements[id], raw, publisher.name, self._ttl))
+
+    def _withdraw(self, id: int) -> None:
+        for home in self._homes.all():
+            if id in home.advertisements:
+                home.send(Unadvertise(home.advertisements.pop(id)))
+
+    # -- publications ---------------------------------------------------------------------------------
 
     def publish(
-        self, id: int, attributes: Attributes, payload: bytes = b"", time_ns: int = 0
+        self, home: Home, id: int, attributes: Attributes, payload: bytes, time_ns: int
     ) -> Publication:
-        """Publish with an advertisement of ours. Not without `credit`: the driver waits for it."""
-        home = self.outlet
-        if home is None or not self.credit:
-            raise InputError("no credit to publish: wait until the broker has taken what was sent")
+        """Publish at a home that has credit, with an advertisement of ours."""
         advertised = self.publishers[id]
         counter = home.counters.get(id, 0) + 1
         publication = make_publication(
-            *(home.advertisements[id], counter, attributes, payload),
+            home.advertisements[id],
+            counter,
+            attributes,
+            payload,
             publisher=advertised.name,
             time_ns=time_ns,
-            ttl=self.config.ttl,
+            ttl=self._ttl,
         )
         if advertised.paused:
             raise InputError(f"{advertised.name} is on its way to another broker: wait for credit")
         if not advertised.allows(attributes):
             raise InputError(f"the publication is not what was advertised: {advertised.selection}")
         home.counters[id] = counter
-        self._send_frame(home, publication.raw)
-        home.outstanding.append(home.data_sent)
+        home.outstanding.append(home.send_publication(publication.raw))
         return publication
 
-    def may_publish(self, id: int) -> bool:
-        """Whether an advertisement of ours may be published with now."""
-        return not self.publishers[id].paused and self.credit > 0
-
-    def _acknowledged(self, home: Home) -> None:
+    def confirm_acknowledged(self, home: Home) -> None:
+        """Confirm publications that a broker has acknowledged."""
         received = home.link.data.acknowledged
         self._confirm(home, bisect_right(home.outstanding, received))
+
+    def confirm_all(self, home: Home) -> None:
+        """Confirm all: a fence has come back that was sent after everything published at this home."""
+        self._confirm(home, len(home.outstanding))
+
+    def give_up_outstanding(self, home: Home) -> None:
+        """Report what is not confirmed by now as in doubt: no confirmation can come any more."""
+        if home.outstanding:
+            self._effects.append(Unconfirmed(len(home.outstanding)))
+            home.outstanding.clear()
 
     def _confirm(self, home: Home, count: int) -> None:
         for _ in range(count):
@@ -118,89 +160,103 @@ class Publishing(Homes):
         if count:
             self._effects.append(Confirmed(count))
 
+    def report_refused(self, home: Home, refused: RefusedPublications) -> None:
+        """Report publications that a broker has not handed on."""
+        for id in self.publishers_by_wire_id(home, refused.advertisement):
+            latest = home.counters.get(id, 0)
+            ages = tuple(latest - counter for counter in refused.counters if counter <= latest)
+            self._effects.append(PublicationsRefused(id, ages, refused.reason))
+
     # -- publishers that come and go ------------------------------------------------------------------
 
+    @property
+    def has_paused(self) -> bool:
+        """Whether any publisher of ours is paused, that is, migrating."""
+        return any(advertised.paused for advertised in self.publishers.values())
+
     def pause(self, id: int) -> int:
-        """Publish nothing with an advertisement for now. What `has_taken` is to be asked about."""
-        advertised, home = self.publishers[id], self.home
+        """Publish nothing with an advertisement for now; returns the number to pass to `has_taken`."""
+        advertised, home = self.publishers[id], self._homes.home
         advertised.paused = True
         assert home is not None
-        asks = [token for token, what in home.waits.items() if what == id]
-        for token in asks:
-            del home.waits[token]
-        advertised.asks += len(asks)
+        advertised.asks += self._fences.cancel_ready(home, id)
         return home.outstanding[-1] if home.outstanding else 0
 
-    def go_on(self, id: int) -> None:
-        """Publish with it again, from where this session is."""
-        advertised, home = self.publishers[id], self.home
+    def resume(self, id: int) -> None:
+        """Publish with it again in this session."""
+        advertised, home = self.publishers[id], self._homes.home
         advertised.paused = advertised.returning = False
         asks, advertised.asks = advertised.asks, 0
         if home is not None:
-            self._ask_again(home, {self._ids.next(): id for _ in range(asks)})
+            ready = AwaitedFence(Purpose.READY, id)
+            self._fences.ask_again(home, {self._ids.next(): ready for _ in range(asks)})
+
+    def defer_ready(self, id: int) -> bool:
+        """Ask for the readiness of a paused publisher when it is resumed; returns False if it is not paused."""
+        advertised = self.publishers.get(id)
+        if advertised is None or not advertised.paused:
+            return False
+        advertised.asks += 1
+        return True
 
     def has_taken(self, sent: int) -> bool:
-        """Whether the broker has everything that was sent up to then."""
-        return self.home is not None and self.home.link.data.acknowledged >= sent
+        """Whether the broker has acknowledged everything up to this data frame."""
+        home = self._homes.home
+        return home is not None and home.link.data.acknowledged >= sent
 
-    def known_as(self, id: int) -> int | None:
-        """Under which id the broker knows an advertisement."""
-        return self.home.advertisements.get(id) if self.home is not None else None
+    def wire_id(self, id: int) -> int | None:
+        """The id under which the broker knows an advertisement."""
+        home = self._homes.home
+        return home.advertisements.get(id) if home is not None else None
 
-    def adopt(self, id: int, source: Publishing) -> None:
-        """Take over a publisher that is paused in another session; `Migrated` tells when it may go on."""
-        home, old = self.home, source.home
+    def adopt(self, id: int, source: Advertiser) -> None:
+        """Take over a publisher that is paused in another session; `Migrated` says when it may be resumed."""
+        home, old = self._homes.home, source._homes.home
         assert home is not None and old is not None
         advertised = self.publishers[id] = source.publishers[id]
         advertised.epoch += 1
         home.advertisements[id] = old.advertisements[id]
         home.counters[id] = old.counters.get(id, 0)
         raw = raw_selection(advertised.selection)
-        ttl, epoch = self.config.ttl, advertised.epoch
-        self._send(home, Mum(home.advertisements[id], raw, advertised.name, ttl, epoch))
+        ttl, epoch = self._ttl, advertised.epoch
+        home.send(Mum(home.advertisements[id], raw, advertised.name, ttl, epoch))
 
     def release(self, id: int) -> None:
         """Forget a publisher that another session has adopted.
 
-        It is withdrawn here: to a broker that has heard of the migration that is old news, but there may be one that
-        was cut off, or where it was set up anew meanwhile.
+        It is withdrawn here. Brokers that took part in the migration ignore that; it is for one that was cut off, or
+        where the publisher was set up anew meanwhile.
         """
         self.publishers.pop(id, None)
-        for home in self._homes():
-            if id in home.advertisements:
-                self._send(home, Unadvertise(home.advertisements.pop(id)))
+        self._withdraw(id)
 
     def take_back(self, id: int) -> None:
-        """Set up anew a publisher that another session had begun to adopt; it goes on when its routes are there."""
-        home = self.home
+        """Set up anew a publisher that another session had begun to adopt; it resumes when its routes are complete."""
+        home = self._homes.home
         advertised = self.publishers[id]
         advertised.returning = True
         if home is None or not home.registered:
-            return  # it is set up with everything else
-        self._send(home, Unadvertise(home.advertisements[id]))
-        self._register_publisher(home, id)
-        token = self._ids.next()
-        home.waits[token] = return_of(id)
-        selection = raw_selection(advertised.selection)
-        self._send(home, Barrier(token, selection, "advertisement"))
+            return  # it will be set up with everything else
+        home.send(Unadvertise(home.advertisements[id]))
+        self.register(home, id)
+        self._fences.send_barrier(home, AwaitedFence(Purpose.RETURNED, id), advertised.selection)
 
-    def _complete(self, home: Home, mcm: Mcm) -> None:
-        for id in self._known_by(home, mcm.id):
-            self._effects.append(Migrated(id, mcm.broken))
+    def finish_return(self, id: int) -> None:
+        """The routes of a publisher that was taken back are complete: resume it."""
+        if id in self.publishers:
+            self.resume(id)
 
-    def _known_by(self, home: Home, wire_id: int) -> list[int]:
-        """The publisher that a broker knows by this id, if it is still one."""
-        return [id for id, known_as in home.advertisements.items() if known_as == wire_id]
-
-    def _let_go_on(self) -> None:
-        """Publishers that are back from a migration wait for no routes of a home that is gone."""
+    def resume_returning(self) -> None:
+        """Resume publishers that are back from a migration: the home whose routes they waited for is gone."""
         for id, advertised in self.publishers.items():
             if advertised.returning:
-                self.go_on(id)
+                self.resume(id)
 
-    def _register_publisher(self, home: Home, id: int) -> None:
-        publisher = self.publishers[id]
-        home.advertisements[id] = self._ids.next()
-        home.counters.pop(id, None)
-        raw = raw_selection(publisher.selection)
-        self._send(home, Advertise(home.advertisements[id], raw, publisher.name, self.config.ttl))
+    def report_migrated(self, home: Home, mcm: Mcm) -> None:
+        """Report that all brokers on the path of a migration have taken part in it."""
+        for id in self.publishers_by_wire_id(home, mcm.id):
+            self._effects.append(Migrated(id, mcm.broken))
+
+    def publishers_by_wire_id(self, home: Home, wire_id: int) -> list[int]:
+        """The ids of our publishers that a broker knows by this id: one or none."""
+        return [id for id, known in home.advertisements.items() if known == wire_id]

@@ -1,23 +1,22 @@
-"""Roaming: the publishers of a client that live at other brokers than the client itself.
+"""Roaming: publishers of a client that publish at other brokers than the client's own.
 
-A publisher that migrates gets a session of its own, and a connection, at the broker that it goes to; the application
-does not notice but for a short pause. What waits for the client, its publishers and its subscriptions is shared
-between the sessions, so that it does not matter which of them brings it about. A session that has no publisher any
-more is closed.
+A publisher that migrates gets a session and a connection of its own at the broker that it goes to; the application
+notices only a short pause. The futures that the application waits for are shared between these sessions and the
+client's own, so any of them can complete one. A session without publishers is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
-from runnel.client.effects import Migrated, RelocateAsked
-from runnel.client.migration import Migration, Step
+from runnel.client.effects import Migrated, PingsAsked, RelocateAsked
+from runnel.client.migration import MigrationStep, PublisherMigration
 from runnel.errors import InputError, MoveFailed
-from runnel.net.dialling import is_same_place
-from runnel.net.driver import SECOND
+from runnel.net.dialling import is_same_place, measure_round_trip
+from runnel.quantities import SECOND
 
 if TYPE_CHECKING:
     from runnel.client.live import Live
@@ -28,9 +27,9 @@ NAME_CHARACTERS_MAX = 255
 
 
 class UnderWay:
-    """A migration, the publisher it is about, and whoever waits for its end."""
+    """A migration, its publisher, and a future for its end."""
 
-    def __init__(self, migration: Migration, publisher: Publisher, target: Live) -> None:
+    def __init__(self, migration: PublisherMigration, publisher: Publisher, target: Live) -> None:
         self.migration = migration
         self.publisher = publisher
         self.target = target
@@ -43,22 +42,17 @@ class Roaming:
     def __init__(self, main: Live, new_live: Callable[[str, str], Live], follows: bool) -> None:
         self._main = main
         self._new_live = new_live  # by the name of the session and the address of a broker
-        self._follows = follows  # brokers are obeyed when they ask a publisher to relocate
+        self._follows = follows  # publishers migrate when their broker asks them to
         self._guests: dict[str, Live] = {}  # by the session's name
         self._under_way: dict[int, UnderWay] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._watch(main)
 
-    def _watch(self, live: Live) -> None:
-        live.roaming = self
-        live.on_effect, live.on_after = self._told, self._advance
-
-    def is_of(self, live: Live) -> bool:
-        """Whether it is the client's own."""
+    def is_main(self, live: Live) -> bool:
+        """Whether this is the client's own session."""
         return live is self._main
 
     async def migrate(self, publisher: Publisher, address: str, timeout_s: float) -> None:
-        """Until a publisher lives at another broker."""
+        """Let a publisher migrate, and wait until it publishes at the other broker."""
         id = publisher.id
         if id in self._under_way:
             raise InputError(f"{publisher.name} is migrating already: wait for that first")
@@ -73,19 +67,19 @@ class Roaming:
         target = self._new_live(name, address)
         now = monotonic_ns()
         try:
-            migration = Migration(
+            migration = PublisherMigration(
                 id, source.session, target.session, now, round(timeout_s * SECOND)
             )
         except InputError:
             target.driver.stop()
             raise
         self._guests[name] = target
-        self._watch(target)
+        target.attach(self)
         under_way = self._under_way[id] = UnderWay(migration, publisher, target)
         generation = home.generation if home is not None else 0
         target.session.connect(address, now, generation)
         target.flush_soon()
-        if not await self._main.outcome(under_way.over):
+        if not await self._main.wait_for(under_way.over):
             why = target.driver.rounds.reasons.get(address)
             raise MoveFailed(
                 f"{publisher.name} could not migrate to {address} within {timeout_s:g} s"
@@ -100,20 +94,24 @@ class Roaming:
             name = f"{wanted}#{count}"
         return name
 
+    def is_target(self, live: Live) -> bool:
+        """Whether a publisher is on its way to this session."""
+        return any(under_way.target is live for under_way in self._under_way.values())
+
     def retire(self, live: Live) -> None:
-        """Close the session of a publisher, if it has none any more."""
+        """Close a session that was opened for a publisher, if it has none any more."""
         name = live.session.config.name
         if self._guests.get(name) is live and not live.session.publishers:
             del self._guests[name]
             live.retire()
 
-    async def settled(self) -> None:
-        """Until nothing migrates."""
+    async def wait_until_idle(self) -> None:
+        """Wait until no migration is under way."""
         while self._under_way:
             await asyncio.wait([under_way.over for under_way in self._under_way.values()])
 
     async def close(self) -> None:
-        """Nobody roams any more."""
+        """Close all sessions of publishers."""
         for task in list(self._tasks):
             task.cancel()
         self._under_way.clear()
@@ -121,19 +119,32 @@ class Roaming:
             await live.close()
         self._guests.clear()
 
-    # -- what sessions tell ---------------------------------------------------------------------------
+    # -- effects of sessions --------------------------------------------------------------------------
 
-    def _told(self, live: Live, effect: Any) -> None:
-        if isinstance(effect, Migrated):
-            under_way = self._under_way.get(effect.id)
-            if under_way is not None and under_way.target is live:
-                under_way.migration.arrived(effect)
+    def handle_effect(self, live: Live, effect: Any) -> None:
+        """Handle an effect about a publisher that is migrating, or is asked to."""
+        if isinstance(effect, Migrated) and effect.id in self._under_way:
+            self._under_way[effect.id].migration.handle_effect(live.session, effect)
         elif isinstance(effect, RelocateAsked) and self._follows:
             publisher = self._main.publishers.get(effect.id)
             if publisher is not None and publisher.live is live:
-                task = self._main.loop.create_task(self._relocate(publisher, effect.address))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._start(self._relocate(publisher, effect.address))
+        elif isinstance(effect, PingsAsked):
+            self._start(self._measure(live, effect))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._main.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _measure(self, live: Live, asked: PingsAsked) -> None:
+        """Measure how far brokers are, all at the same time, and say so."""
+        times = await asyncio.gather(
+            *(measure_round_trip(one.address, asked.samples) for one in asked.brokers)
+        )
+        if live.over is None:
+            live.session.answer_pings(asked, tuple(times))
+            live.flush_soon()
 
     async def _relocate(self, publisher: Publisher, address: str) -> None:
         try:
@@ -141,8 +152,8 @@ class Roaming:
         except (InputError, MoveFailed):
             return  # it stays where it is; the broker may ask again
 
-    def _advance(self) -> None:
-        """Something has happened to one of the sessions."""
+    def advance(self) -> None:
+        """Advance all migrations, after something has happened to one of the sessions."""
         for id, under_way in list(self._under_way.items()):
             migration, publisher = under_way.migration, under_way.publisher
             source = publisher.live
@@ -154,7 +165,7 @@ class Roaming:
                 publisher.pause()
             if is_over:
                 del self._under_way[id]
-                self._finish(under_way, source, is_done=migration.step is Step.DONE)
+                self._finish(under_way, source, is_done=migration.step is MigrationStep.DONE)
             source.flush_soon()
             under_way.target.flush_soon()
 
@@ -162,12 +173,11 @@ class Roaming:
         publisher, target = under_way.publisher, under_way.target
         if is_done:
             migration = under_way.migration
-            publisher.migrations += 1
-            publisher.pause_s = (migration.resumed_at - migration.paused_at) / SECOND
-            publisher.live = target
-            target.driver.rounds.also(self._main.driver.rounds)
+            target.driver.rounds.add_addresses(self._main.driver.rounds)
             source.wake_all()
-        publisher.go_on()
+            publisher.resume(target, (migration.resumed_at - migration.paused_at) / SECOND)
+        else:
+            publisher.resume()
         for live in (source, target):
             self.retire(live)
         if not under_way.over.done():

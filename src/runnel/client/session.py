@@ -1,89 +1,203 @@
 """The session: a client without I/O, the counterpart of the broker's door.
 
-The application calls (`subscribe`, `publish`, …), the driver brings events (`handle`); either way `flush` says
-what is to be done and what the application is to be told. Promises:
+The application makes calls (`subscribe`, `publish`, …), and the driver passes in events (`handle`). In both cases
+`flush` returns the effects: what the driver has to do, and what the application has to know. Promises:
 
-- Deliveries come in order per publisher, each once, through every reconnection and move. The high-water mark of
-  each advertisement drops what was seen already.
+- Deliveries come in order per publisher, each once, through every reconnection and move (receiving.py).
 - A broken connection to a living broker loses nothing: the link replays. If the broker lost its memory, or another
   takes its place (`connect`), everything is set up anew, and publications it had not confirmed are reported as
   unconfirmed rather than sent twice.
-- `move_to` changes brokers without loss: make before break. The state machine is `Move`.
-- `Goal` takes the session to another generation of the network, with nothing lost (`Crossing`).
-- A publisher migrates from one session to another (`pause`, `adopt`, `release`, `take_back`), and keeps the id and the
-  count that brokers know it by. The state machine is `Migration`.
+- `move_to` changes brokers without loss (move.py).
+- `Goal` takes the session to another generation of the network, with nothing lost (crossing.py).
+- A publisher migrates from one session to another, and keeps the id and the counter that brokers know it by
+  (migration.py).
+
+The work is done by parts with a file each. A part gets the other parts that it needs when it is made, and changes
+their state only by calling them. The session itself only passes calls, events and messages to the right part:
+
+    homes        connections, handshakes, farewells                          homes.py
+    fences       what the fences under way are for                           fences.py
+    receiver     subscriptions, deliveries, duplicates                       receiving.py
+    advertiser   advertisements, publications, confirmations                 publishing.py
+    mover        the lossless move to another broker                         move.py
+    crossing     the way to another generation of the network                crossing.py
+    gaps         what may have been missed                                   gaps.py
+    order        what is held back while there are two homes                 order.py
 """
 
 from __future__ import annotations
 
-from runnel.broker.effects import Connect, SendMany, SetTimer
+from collections.abc import Callable
+
+from runnel.broker.effects import SendMany, SetTimer
 from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
 from runnel.broker.ids import IdSource
 from runnel.client.config import SessionConfig
-from runnel.client.crossing import Crossing, Stage
+from runnel.client.crossing import Crossing
 from runnel.client.effects import (
-    Deliver,
+    AccessRefused,
+    BrokerErred,
     Dismissed,
+    HomeUp,
     MissedSome,
     Moved,
-    MoveGivenUp,
+    PingsAsked,
     Ready,
     RelocateAsked,
+    SelectionRefused,
     SessionEffect,
 )
-from runnel.client.home import CROSSED, DRY, HELD, JOINED, Home, is_return, return_of
-from runnel.client.move import Move
+from runnel.client.fences import AwaitedFence, Fences, Purpose, ready_fences
+from runnel.client.gaps import GapKeeper
+from runnel.client.home import Home
+from runnel.client.homes import Homes, begins_with_hello
+from runnel.client.move import Move, Mover
+from runnel.client.order import OrderKeeper
+from runnel.client.publishing import Advertised, Advertiser
+from runnel.client.receiving import Receiver
 from runnel.errors import InputError, PeerError
-from runnel.language import EVERYTHING, Selection
-from runnel.matching import make_engine
+from runnel.language import Attributes, Selection
 from runnel.wire import (
     Ack,
-    Barrier,
     Bye,
+    Denied,
     Fence,
     Frame,
     Goal,
+    Loss,
     Mcm,
     Missed,
+    PingAnswer,
+    PingRequest,
     Publication,
+    Refused,
+    RefusedPublications,
     Relocate,
-    Subscribe,
-    Unsubscribe,
-    raw_selection,
+    Stage,
 )
+from runnel.wire.header import PROTOCOL_MARK
+from runnel.wire.messages import About
 
 TICK = "tick"
 
 
-class Session(Crossing):
+class Session:
     """A client; see the top of the file."""
 
-    def __init__(self, config: SessionConfig, incarnation: int, ids: IdSource) -> None:
-        super().__init__(config, incarnation, ids)
-        self.subscriptions: dict[int, Selection] = {}
-        self.doubles = 0  # publications dropped because they were seen
-        self._engine = make_engine()
-        self._moving_since = 0
+    def __init__(
+        self,
+        config: SessionConfig,
+        incarnation: int,
+        ids: IdSource,
+        time_of_day: Callable[[], int],
+    ) -> None:
+        self.config = config
+        self._time_of_day = time_of_day
+        effects: list[SessionEffect] = []  # every part adds to it
+        self._effects = effects
+        self.homes = Homes(config, incarnation, effects)
+        self.fences = Fences(ids, self._selection_of)
+        self.receiver = Receiver(config, ids, self.homes, effects)
+        self.advertiser = Advertiser(config, ids, self.homes, self.fences, effects)
+        self.gaps = GapKeeper(config, self.homes, self.fences, effects, time_of_day)
+        self.mover = Mover(
+            config,
+            self.homes,
+            self.fences,
+            self.advertiser,
+            self.receiver,
+            self.gaps,
+            effects,
+            arrived=self._arrived,
+        )
+        self.order = OrderKeeper(config, self.homes, self.fences, self.receiver)
+        self.crossing = Crossing(
+            config,
+            self.homes,
+            self.fences,
+            self.advertiser,
+            self.order,
+            self.gaps,
+            effects,
+            is_moving=lambda: self.move is not Move.STEADY,
+        )
+
+    # -- properties -----------------------------------------------------------------------------------
+
+    @property
+    def home(self) -> Home | None:
+        """Where the session lives."""
+        return self.homes.home
+
+    @property
+    def next(self) -> Home | None:
+        """Where it is moving to."""
+        return self.homes.next
+
+    @property
+    def ahead(self) -> Home | None:
+        """Its home in the generation that it is crossing to."""
+        return self.homes.ahead
+
+    @property
+    def outlet(self) -> Home | None:
+        """The home that it publishes at."""
+        return self.crossing.outlet
+
+    @property
+    def move(self) -> Move:
+        """Where a move stands."""
+        return self.mover.state
+
+    @property
+    def stage(self) -> Stage:
+        """How far a crossing has come."""
+        return self.crossing.stage
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no move or crossing is under way or about to begin."""
+        return self.move is Move.STEADY and self.crossing.is_idle
+
+    @property
+    def subscriptions(self) -> dict[int, Selection]:
+        """What it subscribed to, by id."""
+        return self.receiver.subscriptions
+
+    @property
+    def publishers(self) -> dict[int, Advertised]:
+        """What it advertised, by id."""
+        return self.advertiser.publishers
+
+    @property
+    def doubles(self) -> int:
+        """How many publications were dropped as duplicates."""
+        return self.receiver.doubles
+
+    def _selection_of(self, id: int) -> tuple[About, Selection] | None:
+        if id in self.subscriptions:
+            return "subscription", self.subscriptions[id]
+        if id in self.publishers:
+            return "advertisement", self.publishers[id].selection
+        return None
 
     # -- the application's calls ----------------------------------------------------------------------
 
     def connect(self, broker: str, now: int, generation: int = 0) -> None:
-        """Live at this broker from now on. An earlier home is given up; what it had is set up anew here."""
-        left = [home for home in (self.home, self.next) if home is not None]
-        for home in left:
-            self._leave(home)
-        self.move, self.next = Move.STEADY, None
+        """Make this broker the home from now on. An earlier home is given up, and everything is set up anew here."""
         old = self.home
-        self.home = self._new_home(broker, now)
-        self.home.generation = generation or (old.generation if old and self.ahead else 0)
+        left = self.homes.set_home(broker, now, generation)
+        self.mover.end()
+        assert self.home is not None
         for home in left:
-            self.home.waits |= home.asked_ready  # asked for again once the new home is up
+            self.fences.ask_again(self.home, ready_fences(home))  # once the new home is up
         if old is not None:
-            self._home_is_lost(old)
+            self.gaps.home_left(old, self.home, lost=old.registered)
+            self.crossing.home_lost(old)
         self._tick(now)
 
-    def move_to(self, broker: str, now: int) -> None:
-        """Change brokers with nothing lost and nothing doubled; `Moved` tells when it is done."""
+    def move_to(self, broker: str, now: int, timeout_ns: int | None = None) -> None:
+        """Change brokers with nothing lost and nothing delivered twice; the effect `Moved` says when it is done."""
         if self.home is None or self.move is not Move.STEADY:
             raise InputError("a session moves from where it is connected, one move at a time")
         if not self.is_settled:
@@ -92,269 +206,307 @@ class Session(Crossing):
             )
         if broker == self.home.broker:
             raise InputError(f"the session is at {broker} already")
-        self.move, self._moving_since = Move.JOINING, now
-        self.next = self._new_home(broker, now)
-        self.next.generation = self.home.generation
+        self.mover.begin(
+            broker, now, self.config.move_timeout_ns if timeout_ns is None else timeout_ns
+        )
         self._tick(now)
 
     def subscribe(self, selection: Selection) -> int:
-        """Ask for what a selection describes; the id that deliveries will name."""
-        id = self._ids.next()
-        self.subscriptions[id] = selection
-        self._engine.add(id, selection)
-        for home in self._homes():
-            if home.registered:
-                self._register_subscription(home, id)
-        return id
+        """Subscribe to what a selection describes; returns the id that deliveries will name."""
+        return self.receiver.subscribe(selection)
 
     def unsubscribe(self, id: int) -> None:
         """Stop: from now on nothing more is delivered for this id."""
-        del self.subscriptions[id]
-        self._engine.remove(id)
-        for home in self._homes():
-            if id in home.subscriptions:
-                self._send(home, Unsubscribe(home.subscriptions.pop(id)))
+        self.receiver.unsubscribe(id)
+
+    def advertise(self, name: str, selection: Selection) -> int:
+        """Advertise what the publisher of this name will publish; returns the id to publish with."""
+        return self.advertiser.advertise(name, selection)
+
+    def unadvertise(self, id: int) -> None:
+        """Nothing more will be published with this id."""
+        self.advertiser.unadvertise(id)
+
+    @property
+    def credit(self) -> int:
+        """How many publications may be sent now."""
+        return self._credit_at(self.crossing.outlet)
+
+    def _credit_at(self, home: Home | None) -> int:
+        if home is None or not home.registered or home.link.is_half_full:
+            return 0
+        if self.mover.pausing or self.crossing.pausing or self.gaps.is_pausing(home):
+            return 0  # what was published before must be everywhere before a shorter way opens
+        credit = home.link.credit - len(home.outstanding)
+        return credit if credit > 0 else 0
+
+    def publish(
+        self, id: int, attributes: Attributes, payload: bytes = b"", time_ns: int = 0
+    ) -> Publication:
+        """Publish with an advertisement of ours. The caller has to wait for `credit` first."""
+        home = self.crossing.outlet
+        if home is None or not self._credit_at(home):
+            raise InputError("no credit to publish: wait until the broker has taken what was sent")
+        return self.advertiser.publish(home, id, attributes, payload, time_ns)
+
+    def may_publish(self, id: int) -> bool:
+        """Whether an advertisement of ours may be published with now."""
+        return not self.publishers[id].paused and self.credit > 0
 
     def ready(self, id: int) -> None:
-        """Ask for `Ready(id)`: the routes of a subscription or advertisement are complete."""
+        """Ask for the effect `Ready(id)`: the routes of a subscription or advertisement are complete."""
         home = self.next if self.move is Move.DRYING else self.home
         if home is None or not home.registered:
             raise InputError("not connected yet: ask when the home is up")
-        advertised = self.publishers.get(id)
-        if advertised is not None and advertised.paused:
-            advertised.asks += 1  # asked where it goes on
-        else:
-            self._ask_ready(home, id)
-
-    def _ask_ready(self, home: Home, id: int) -> None:
-        about = "subscription" if id in self.subscriptions else "advertisement"
-        selection = (
-            self.subscriptions[id] if id in self.subscriptions else self.publishers[id].selection
-        )
-        token = self._ids.next()
-        home.waits[token] = id
-        self._send(home, Barrier(token, raw_selection(selection), about))  # type: ignore[arg-type]
+        if not self.advertiser.defer_ready(id):
+            self.fences.ask_ready(home, id)
 
     def hold(self, holding: bool) -> None:
-        """Stop acknowledging what is delivered, so that the broker sends no more than a window; or go on."""
-        self.holding = holding
-        for home in self._homes():
-            home.link.holding = holding
-            home.link.owe_ack()
+        """Stop acknowledging deliveries, so that the broker sends no more than a window; or start again."""
+        self.homes.hold(holding)
 
     def close(self) -> None:
         """Leave: everything is withdrawn."""
-        for home in self._homes():
-            self._leave(home)
-        self.home = self.next = self.ahead = None
-        self.move, self.stage, self.pausing = Move.STEADY, Stage.OLD, False
-        self._goal, self._step = None, None
+        self.homes.close()
+        self.mover.end()
+        self.crossing.close()
 
-    # -- the driver's door ----------------------------------------------------------------------------
+    # -- the driver's calls ---------------------------------------------------------------------------
 
     def handle(self, event: Event, now: int) -> list[SessionEffect]:
-        """Take in one thing that happened; what is to be done and told."""
+        """Take in one event; returns the effects."""
         match event:
             case FramesArrived(conn=conn, chunk=chunk):
                 self._frames_arrived(conn, chunk, now)
             case Connected(conn=conn, peer=peer):
-                self._connected(conn, peer, now)
+                self.homes.connected(conn, peer, now)
             case Disconnected(conn=conn, peer=peer):
-                self._disconnected(conn, peer, now)
+                self.homes.disconnected(conn, peer, now)
             case TimerFired():
                 self._tick(now)
         return self.flush(now)
 
     def flush(self, now: int) -> list[SessionEffect]:
-        """What is to be done and told after calls; `handle` does it by itself."""
-        for home in self._homes():
+        """Return the effects of calls made since the last flush; `handle` does it by itself."""
+        for home in self.homes.all():
             if frames := home.link.take(now):
                 self._effects.append(SendMany(home.conn, frames))
-        effects, self._effects = self._effects, []
+        effects = self._effects.copy()
+        self._effects.clear()  # the parts know this list, and no other
         return effects
 
+    def _tick(self, now: int) -> None:
+        """What depends on time: time limits, heartbeats, dialling."""
+        self.mover.tick(now)
+        self.crossing.tick(now)
+        self.gaps.tick(now)
+        self._promise_watermark()
+        self.homes.tick(now)
+        self._effects.append(SetTimer(TICK, now + self.config.link.heartbeat_ns // 2))
+
+    def _promise_watermark(self) -> None:
+        """All that was published up to now has been handed to the links."""
+        for home in self.homes.all():
+            home.link.promise_watermark(self._time_of_day())
+
+    # -- messages from brokers ------------------------------------------------------------------------
+
     def _frames_arrived(self, conn: int, chunk: bytes, now: int) -> None:
-        home = self._home_of(conn)
+        home = self.homes.with_connection(conn)
         if home is None:
             return
         try:
             for frame in home.decoder.feed(chunk):
                 if type(frame) is Publication and home.link.established:
-                    home.link.data.received += 1
-                    self._publication(home, frame)
+                    home.link.count_publications(1)
+                    self._take_publication(home, frame)
                 else:
-                    self._frame(home, frame, now)
+                    self._take_frame(home, frame, now)
                 if home.conn != conn:
                     return
         except PeerError as error:
-            self._drop_connection(home, str(error), now)
+            self._broker_erred(home, str(error), chunk, now)
             return
         home.link.heard(len(chunk), now)
 
-    def _frame(self, home: Home, frame: Frame, now: int) -> None:
+    def _broker_erred(self, home: Home, reason: str, chunk: bytes, now: int) -> None:
+        """Do not come back for more of the same. Whoever has not said Hello may be no broker: try another address."""
+        has_greeted = home.link.established or begins_with_hello(chunk)
+        if not has_greeted and PROTOCOL_MARK not in chunk:
+            reason = "it answered, but does not speak Runnel"
+        self.homes.drop_connection(home, reason, now)
+        if has_greeted and home is self.next:
+            self.mover.give_up()
+        elif has_greeted:
+            self.close()
+            self._effects.append(BrokerErred(home.broker, reason))
+
+    def _take_publication(self, home: Home, publication: Publication) -> None:
+        """Deliver a publication, unless it has to be held back during a move or a crossing."""
+        homes = self.homes
+        if home is homes.next:
+            self.mover.hold_back(publication)
+        elif homes.ahead is None or not self.order.hold_back(home, publication):
+            self.receiver.deliver(publication)
+
+    def _take_frame(self, home: Home, frame: Frame, now: int) -> None:
+        if isinstance(frame, Denied):
+            self._denied(home, frame.reason, now)
+            return
         if not home.link.established:
-            self._hello(home, frame, now)
+            if isinstance(frame, Bye):
+                self.homes.drop_connection(home, f"it refuses this client: {frame.reason}", now)
+            else:
+                self._take_hello(home, frame, now)
             return
         assert not isinstance(frame, Publication)
         home.link.count(frame)
         match frame:
             case Ack():
-                home.link.credit = frame.credit
+                home.link.accept_credit(frame.credit)
                 home.link.acknowledge(frame)
-                self._acknowledged(home)
+                self.advertiser.confirm_acknowledged(home)
             case Fence():
-                self._fence(home, frame.token, now)
+                self._take_fence(home, frame, now)
             case Bye():
-                home.link.peer_token = 0  # there is nothing to come back to
-                self._drop_connection(home, "the broker leaves", now)
+                home.link.forget_peer()
+                self.homes.drop_connection(home, "the broker leaves", now)
                 if frame.is_final:
                     self._dismissed(home, frame.reason)
+            case Refused():
+                self._drop_refused(home, frame)
+            case RefusedPublications():
+                self.advertiser.report_refused(home, frame)
             case Missed():
                 self._effects.append(MissedSome(frame.count))
+            case Loss():
+                self.gaps.take_loss(home, frame)
             case Mcm():
-                self._complete(home, frame)
+                self.advertiser.report_migrated(home, frame)
             case Relocate():
-                for id in self._known_by(home, frame.id):
+                for id in self.advertiser.publishers_by_wire_id(home, frame.id):
                     self._effects.append(RelocateAsked(id, frame.broker, frame.address))
+            case PingRequest():
+                if self.advertiser.publishers_by_wire_id(home, frame.id):
+                    self._effects.append(
+                        PingsAsked(
+                            home.broker, frame.id, frame.number, frame.brokers, frame.samples
+                        )
+                    )
             case Goal():
-                self._goal_came(home, frame)
+                self._take_goal(home, frame)
             case _:
                 raise PeerError(f"{home.broker} sent a {type(frame).__name__} to a client")
 
-    def _publication(self, home: Home, publication: Publication) -> None:
-        if home is not self.next:
-            if self.ahead is None or not self._must_wait(home, publication):
-                self._deliver(publication)
-            return
-        home.held.append(publication)
-        home.held_bytes += len(publication.body)
-        if home.held_bytes > self.config.held_bytes_max:
-            self._give_up_move()
+    def answer_pings(self, asked: PingsAsked, times_ns: tuple[int, ...]) -> None:
+        """Tell the broker that has asked, if we are still there, the mean round trip to each of the brokers."""
+        for home in self.homes.all():
+            if home.broker == asked.broker and home.link.established:
+                home.send(PingAnswer(asked.id, asked.number, times_ns))
 
-    def _deliver(self, publication: Publication) -> None:
-        if not self._marks.rise(publication.advertisement, publication.counter):
-            self.doubles += 1
-            return
-        wanted_by = self._engine.match(publication.attributes)
-        if wanted_by:
-            self._effects.append(Deliver(publication, tuple(sorted(wanted_by))))
+    def _take_hello(self, home: Home, frame: Frame, now: int) -> None:
+        was_registered, watermark_ns = home.registered, home.link.watermark_ns
+        is_fresh = self.homes.take_hello(home, frame, now)
+        if is_fresh:
+            if was_registered:
+                self.gaps.memory_lost(home, watermark_ns, is_next=home is self.next)
+            self._register(home)
+        else:
+            self.advertiser.confirm_acknowledged(home)
+        if home in self.homes.all():  # it may have been given up meanwhile
+            self._effects.append(HomeUp(home.broker, is_fresh))
 
-    def _fence(self, home: Home, token: int, now: int) -> None:
-        what = home.waits.pop(token, None)
-        if what == JOINED and home is self.next and self.home is not None:
-            self.move = Move.DRYING
-            if self.home.registered:
-                self._ask(self.home, DRY)
-            else:
-                self._arrive(gap=True)
-        elif what == DRY and home is self.home and self.move is Move.DRYING:
-            self._confirm(home, len(home.outstanding))  # all were published before the barrier
-            self._arrive()
-        elif what == CROSSED:
-            self._crossed(home, token)
-        elif what == HELD:
-            self._brought(home, token)
-        elif what is not None and is_return(what):
-            if return_of(what) in self.publishers:
-                self.go_on(return_of(what))
-        elif what is not None and what > 0:
-            if home is self.home and self.ahead is not None:
-                self._ask_again(self.ahead, {token: what})  # it is ready when it is in both
-            else:
-                self._effects.append(Ready(what))
+    def _register(self, home: Home) -> None:
+        """Tell a broker that does not know us all our advertisements and subscriptions."""
+        here = self.home
+        if home is self.next and here and here.generation not in (0, home.generation):
+            self.mover.give_up()  # a handover works only within one generation
+            return
+        home.registered = True
+        asked = self.fences.reset(home)
+        for id in self.publishers:
+            self.advertiser.register(home, id)
+        for id in self.subscriptions:
+            self.receiver.register(home, id)
+        self.fences.ask_again(home, asked)
+        self.gaps.home_registered(home)
+        self._promise_watermark()
+        home.link.owe_ack()
+        if home is here:
+            self.advertiser.resume_returning()
+        self.mover.home_registered(home)
+        self.crossing.home_registered(home)
+
+    def _take_fence(self, home: Home, fence: Fence, now: int) -> None:
+        """Give a fence to the part that waits for it: everything before its barrier has arrived."""
+        token = fence.token
+        awaited = self.fences.take(home, token)
+        if awaited is None:
+            return
+        match awaited.purpose:
+            case Purpose.JOINED:
+                self.mover.take_joined(home, has_reached=fence.reached, missing=fence.missing)
+            case Purpose.DRY:
+                self.mover.take_dry(home)
+            case Purpose.STEP:
+                self.crossing.take_step_fence(home, token)
+            case Purpose.LINK_DRAINED:
+                self.crossing.link_drained(home, token)
+            case Purpose.RETURNED:
+                self.advertiser.finish_return(awaited.id)
+            case Purpose.WHOLE:
+                self.gaps.take_fence(home, fence.missing, now)
+            case Purpose.READY:
+                self._report_ready(home, fence, awaited)
+
+    def _report_ready(self, home: Home, fence: Fence, awaited: AwaitedFence) -> None:
+        missing = tuple(sorted({*awaited.missing, *fence.missing}))
+        if home is self.home and self.ahead is not None:  # ready means ready in both
+            asked = AwaitedFence(Purpose.READY, awaited.id, missing)
+            self.fences.ask_again(self.ahead, {fence.token: asked})
+        else:
+            self._effects.append(Ready(awaited.id, missing))
+
+    def _drop_refused(self, home: Home, refused: Refused) -> None:
+        """A broker does not take something of ours: it is withdrawn at all homes, and everything else stands."""
+        dropped = self.receiver.drop_refused(home, refused.id)
+        dropped += self.advertiser.drop_refused(home, refused.id)
+        for id in dropped:
+            self._effects.append(SelectionRefused(id, refused.reason))
+
+    def _take_goal(self, home: Home, goal: Goal) -> None:
+        """Take in a goal: which generation to be in, or, from a broker on standby, which broker to go to instead."""
+        home.goal = goal
+        is_redirect = goal.generation == home.generation and goal.address != ""
+        if home is self.next:  # any other goal is handled on arrival
+            if is_redirect:
+                self.mover.give_up()
+        elif not is_redirect:
+            self.crossing.take_goal(goal)
+        elif home is self.home and not self.crossing.take_redirect(goal):
+            broker = f"{goal.address}#{goal.generation}"
+            self._effects.append(Moved(broker))
+            self.connect(broker, home.latest_time, goal.generation)
+
+    def _arrived(self, home: Home) -> None:
+        """A move has succeeded: the goal that the new home has sent meanwhile counts now."""
+        self.crossing.forget_last_goal()
+        if home.goal is not None:
+            self._take_goal(home, home.goal)
+
+    def _denied(self, home: Home, reason: str, now: int) -> None:
+        """A broker does not let us in; if it is the target of a move, the session stays where it is."""
+        home.link.forget_peer()
+        self.homes.drop_connection(home, reason, now)
+        if home is self.next:
+            self.mover.give_up()
+            return
+        self.close()
+        self._effects.append(AccessRefused(home.broker, reason))
 
     def _dismissed(self, home: Home, reason: str) -> None:
         if home is self.next:
-            self._give_up_move()
+            self.mover.give_up()
             return
         self.close()
         self._effects.append(Dismissed(reason))
-
-    # -- moving ---------------------------------------------------------------------------------------
-
-    def _arrive(self, *, gap: bool = False) -> None:
-        """The old path is dry, or lost with what was on it: what was held goes out, and the old home is left."""
-        old, new = self.home, self.next
-        assert old is not None and new is not None
-        self.home, self.next, self.move = new, None, Move.STEADY
-        self._leave(old)
-        self._let_go_on()
-        self._ask_again(new, old.asked_ready)
-        for publication in new.held:
-            self._deliver(publication)
-        new.held, new.held_bytes = [], 0
-        self._effects.append(Moved(new.broker, gap))
-        self._heard_of = (0, 0)
-        if new.goal is not None:
-            self._goal_came(new, new.goal)
-
-    def _give_up_move(self) -> None:
-        given_up, self.next, self.move = self.next, None, Move.STEADY
-        if given_up is not None and self.home is not None:
-            self._leave(given_up)
-            self.home.forget_fences()  # or a later move takes this one's for its own
-            self._ask_again(self.home, given_up.asked_ready)
-            self._effects.append(MoveGivenUp(given_up.broker))
-
-    def _ask(self, home: Home, what: int) -> None:
-        """A barrier over all routes of this home."""
-        token = self._ids.next()
-        home.waits[token] = what
-        self._send(home, Barrier(token, raw_selection(EVERYTHING), "advertisement"))
-
-    def _ask_again(self, home: Home, waits: dict[int, int]) -> None:
-        """Whoever waits for readiness still does, though what was asked is gone."""
-        if not home.registered:
-            home.waits |= waits
-            return
-        for id in waits.values():
-            if id in self.subscriptions or id in self.publishers:
-                self._ask_ready(home, id)
-
-    # -- a home that does not know us -----------------------------------------------------------------
-
-    def _register(self, home: Home) -> None:
-        """Tell a broker that does not know us everything."""
-        if home is self.next and self.home and self.home.generation not in (0, home.generation):
-            self._give_up_move()  # one generation cannot take over from the other like that
-            return
-        home.registered = True
-        waits, home.waits = home.asked_ready, {}
-        for id in self.publishers:
-            self._register_publisher(home, id)
-        for id in self.subscriptions:
-            self._register_subscription(home, id)
-        self._ask_again(home, waits)
-        if home is self.home:
-            self._let_go_on()
-        if home is self.next and self.home is not None:
-            self.move = Move.JOINING
-            self.home.forget_fences()  # if it joins anew, what was dry before was so too early
-            self._ask(home, JOINED)
-        elif self.move is Move.DRYING:  # nothing can come by an old path that is gone
-            self._arrive(gap=True)
-        self._is_known(home)
-
-    def _register_subscription(self, home: Home, id: int) -> None:
-        home.subscriptions[id] = self._ids.next()
-        raw = raw_selection(self.subscriptions[id])
-        self._send(home, Subscribe(home.subscriptions[id], raw, self.config.ttl))
-
-    # -- the clockwork --------------------------------------------------------------------------------
-
-    def _tick(self, now: int) -> None:
-        """Show that we live, notice a silent broker, dial who is missing, end a move that does not come off."""
-        if self.move is Move.JOINING and now - self._moving_since > self.config.move_timeout_ns:
-            self._give_up_move()
-        if self.move is Move.DRYING and self.home is not None and self.home.link.is_expired(now):
-            self._arrive(gap=True)  # the old home is gone for good: nothing more comes by its path
-        if self._goal is not None or self.ahead is not None:
-            self._look_for_lost(now)
-        for home in self._homes():
-            home.link.heartbeat(now)
-            if home.conn and home.link.has_been_silent(now):
-                self._drop_connection(home, "nothing heard for three heartbeats", now)
-            if not home.conn and not home.dialling:
-                home.dialling = True
-                self._effects.append(Connect(home.broker))
-        self._effects.append(SetTimer(TICK, now + self.config.link.heartbeat_ns // 2))

@@ -1,61 +1,62 @@
-"""Subscription: where what was asked for arrives, and is read.
+"""Subscription: the queue where matching events arrive and are read.
 
-What arrives is put into a queue without waking anybody who is not waiting; whoever reads takes from it without a
-task switch as long as there is something. So a reader costs little per event, and reads a batch between two turns
-of the event loop.
+An arriving event is put into the queue, and a task is woken only if it waits. A reader takes events without a task
+switch as long as there are any. So an event costs little, and a batch is read in one turn of the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from runnel.client.events import Event
-from runnel.errors import InputError
+from runnel.client.readiness import READY_TIMEOUT_S, Wait, check_wait, until_ready
+from runnel.errors import InputError, SubscriptionRefused
 from runnel.language import Selection
 from runnel.wire import Publication
 
 if TYPE_CHECKING:
     from runnel.client.live import Live
 
-TURN = 64  # events that a reader takes before others on the loop, heartbeats among them, have their turn
+TURN = 64  # events that a reader takes before other tasks of the loop, such as heartbeats, may run
 DECODED_BYTES = 512  # what a publication takes in memory beside its frame, roughly
 
 
 class Backlog:
-    """What has arrived at a client and was not read, of all subscriptions together.
+    """How much has arrived at a client and was not read, of all subscriptions together.
 
-    Beyond `bytes_max` the broker is asked to hold the rest back, until half of it was read. But whoever waits for
-    a fence (readiness, a move) waits for what comes behind all that: meanwhile nothing is held back, or a
-    reader that subscribes between two events would wait for itself. What comes until then is no more than
-    the broker had in its queue.
+    Beyond `bytes_max` the broker is made to hold the rest back (nothing is acknowledged), until half of it was read.
+    But a fence (of readiness, of a move) comes after everything that is held back. So nothing is held back
+    while somebody waits for a fence; otherwise a reader that subscribes between two events would wait for itself. What
+    arrives during that time is no more than the broker had in its queue.
+
+    Use it as a context manager around the wait for a fence.
     """
 
     __slots__ = ("_fences", "_live", "bytes", "bytes_max", "holding")
 
     def __init__(self, live: Live, bytes_max: int) -> None:
         self._live = live
-        self._fences = 0  # that somebody waits for
+        self._fences = 0  # how many are waited for
         self.bytes = 0
         self.bytes_max = bytes_max
         self.holding = False
 
-    def added(self) -> None:
-        """There is more than there should be."""
-        # Moves and crossings wait for fences too, and go on when whoever asked for it has been cancelled.
+    def check_limit(self) -> None:
+        """Hold back if there is too much, unless a fence is waited for."""
+        # A move or crossing waits for fences too, even if the call that began it was cancelled.
         if not self.holding and not self._fences and self._live.session.is_settled:
             self._hold(True)
 
-    def taken(self, publication: Publication) -> None:
-        """One less; when half of it is gone, the broker may send again."""
+    def remove(self, publication: Publication) -> None:
+        """Count a publication that was read; when half is read, the broker may send again."""
         self.bytes -= len(publication.raw) + DECODED_BYTES
         if self.holding and self.bytes <= self.bytes_max // 2:
             self._hold(False)
 
     def __enter__(self) -> None:
-        """Somebody waits for a fence."""
+        """A fence is waited for: hold nothing back."""
         self._fences += 1
         if self.holding:
             self._hold(False)
@@ -63,7 +64,7 @@ class Backlog:
     def __exit__(self, *_: object) -> None:
         self._fences -= 1
         if self.bytes > self.bytes_max:
-            self.added()
+            self.check_limit()
 
     def _hold(self, holding: bool) -> None:
         self.holding = holding
@@ -72,7 +73,7 @@ class Backlog:
 
 
 class Subscription:
-    """What was asked for, as it arrives: `async for event in subscription`.
+    """The events that match a filter, as they arrive: `async for event in subscription`.
 
     Events of one publisher come in the order in which they were published, each once, through every reconnection
     and move. Several tasks may read: each event goes to one of them. Made by `Client.subscribe`.
@@ -80,6 +81,11 @@ class Subscription:
 
     def __init__(self, live: Live, id: int, selection: Selection, backlog: Backlog) -> None:
         self.selection = selection
+
+        self.missing: tuple[str, ...] = ()
+        """The links of the network that were missing when readiness was last asked for: what is published behind them
+        does not arrive before they are back."""
+
         self._id = id
         self._live = live
         self._backlog = backlog
@@ -90,11 +96,11 @@ class Subscription:
         self._missed_before = live.missed
         self._missed_at_end: int | None = None
 
-    # -- what there is to know ------------------------------------------------------------------------
+    # -- properties -----------------------------------------------------------------------------------
 
     @property
     def missed(self) -> int:
-        """How many publications the broker dropped for this client since it subscribed, for want of speed.
+        """How many publications the broker dropped since this subscription began, as the client did not keep up.
 
         The broker counts per client: with several subscriptions it does not say for which of them they were.
         """
@@ -129,7 +135,7 @@ class Subscription:
                 raise StopAsyncIteration
         self._turn -= 1
         publication = queue.popleft()
-        self._backlog.taken(publication)
+        self._backlog.remove(publication)
         return Event(publication)
 
     async def get(self, timeout: float | None = None) -> Event:
@@ -150,11 +156,11 @@ class Subscription:
                 raise TimeoutError(f"no event within {timeout:g} s")
         self._turn -= 1
         publication = self._queue.popleft()
-        self._backlog.taken(publication)
+        self._backlog.remove(publication)
         return Event(publication)
 
     async def wait(self) -> None:
-        """Return when there is something to read, or never will be; at least one turn of the loop is taken."""
+        """Return when there is something to read, or never will be; other tasks of the loop get at least one turn."""
         self._turn = TURN
         if self._queue:
             await asyncio.sleep(0)
@@ -168,7 +174,7 @@ class Subscription:
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
                 elif self._queue:
-                    self._wake()  # it was woken and will not read: let another
+                    self._wake()  # it was woken and will not read: wake another
                 raise
         if len(self._queue) > 1 and self._waiters:
             self._wake()
@@ -177,21 +183,24 @@ class Subscription:
 
     @property
     def _ends_quietly(self) -> bool:
-        return isinstance(
-            self._over, InputError
-        )  # unsubscribed, or closed: as the application wanted
+        """Whether it is over as the application wanted: unsubscribed, or closed."""
+        is_refused = isinstance(self._over, SubscriptionRefused)
+        return isinstance(self._over, InputError) and not is_refused
 
-    # -- the rest -------------------------------------------------------------------------------------
+    # -- readiness and end ----------------------------------------------------------------------------
 
-    async def ready(self) -> None:
+    async def ready(
+        self, *, wait: Wait = "complete", timeout: float | None = READY_TIMEOUT_S
+    ) -> None:
         """Return when the routes are complete: what is published from now on, anywhere, arrives here.
 
-        `Client.subscribe` waits for it by itself. It is worth asking again after the client lost its broker and
-        found another one. It waits for as long as there is no connection.
+        `Client.subscribe` waits for it by itself, and says what `wait` and `timeout` mean. It is worth asking again
+        after the client lost its broker and found another one. It raises RoutesIncomplete also without a connection.
         """
         if self._over is not None:
             raise self._over
-        await self._live.ready(self._id)
+        check_wait(wait, timeout)
+        self.missing = await until_ready(lambda: self._live.ready(self._id), wait, timeout)
 
     def unsubscribe(self) -> None:
         """End it at once: what has arrived and was not read is dropped, the iteration ends.
@@ -205,18 +214,13 @@ class Subscription:
     async def __aenter__(self) -> Subscription:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self.unsubscribe()
 
     # -- for the client -------------------------------------------------------------------------------
 
-    def arrived(self, publication: Publication) -> None:
-        """Put it where readers find it."""
+    def add(self, publication: Publication) -> None:
+        """Put a publication into the queue."""
         self._queue.append(publication)
         if self._waiters:
             self._wake()
@@ -229,21 +233,21 @@ class Subscription:
                 return
 
     def end(self, reason: Exception, *, drop: bool = False) -> None:
-        """Nothing more comes; what is there may still be read unless it is dropped."""
+        """Nothing more comes; what has arrived may still be read, unless it is dropped."""
         if self._over is not None:
             return
         self._over = reason
         self._missed_at_end = self._live.missed
         if drop:
             while self._queue:
-                self._backlog.taken(self._queue.popleft())
+                self._backlog.remove(self._queue.popleft())
         while self._waiters:
             self._wake()
 
     def take_all(self, into: deque[Event], most: int) -> None:
-        """Move what is there to another queue; for readers of other threads."""
+        """Move up to `most` events to another queue; for readers in other threads."""
         queue = self._queue
         for _ in range(min(most, len(queue))):
             publication = queue.popleft()
-            self._backlog.taken(publication)
+            self._backlog.remove(publication)
             into.append(Event(publication))

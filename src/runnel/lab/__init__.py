@@ -1,12 +1,27 @@
-"""The laboratory: scenarios in simulated time on the real broker code, and what is measured in them.
+"""The laboratory: runs scenarios in simulated time on the real broker code, and compares them with the papers.
 
-shapes       broker trees by name, those of the papers among them
-inventory    what brokers have to work with, by name: the papers' tables
-scenario     an experiment as a TOML file: start here
-crowd        its clients: the workload with everybody at a broker; and the same for real processes
-world        its brokers in a simulated world
-clients      its clients there; roaming: publishers that are placed
-memory       what brokers keep
-run          from the first broker to the last row of the trace
-scenarios/   scenario files that come along
+A scenario and its run:
+
+scenario            a scenario as a TOML file: start here
+scenarios/          the scenario files that come with Runnel
+shapes              trees of brokers by name, among them those of the papers
+inventory           the resources of brokers by name: the papers' tables
+scenario_workload   the scenario's workload, with a broker for every client; the same as a topology for real processes
+planned_network     brokers, links and places of clients as a plan has them, in place of a shape
+world               the brokers in a simulated world
+clients, roaming    the clients in it; publishers that migrate
+waits, memory       how long publications wait for a broker's output; how much memory brokers use
+run                 a whole run: start, warm-up, window, drain, trace
+
+Measuring a trace:
+
+metrics             loads, delays, hops, overhead
+expectation         whether everything was delivered that should have been
+
+Experiments:
+
+experiment          what an experiment is; experiments/ has one folder for each
+claims, figures     what a paper says beside what was measured; charts
+networks            drawings of networks
+reproduce, report   running experiments; the files that they write
 """

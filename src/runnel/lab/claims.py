@@ -1,131 +1,142 @@
-"""Claims: what a paper says, what came out here, and whether that agrees.
+"""Rows: what was declared (`criteria.py`), beside what was measured, and whether the two agree.
 
-A row is made by one of four functions, so that `holds` always follows from the numbers beside it:
+An experiment only measures: it gives a `RowValue` for each row's id. `judge_rows` joins it with the declarations. A row
+holds, differs, or was not measured; a row that nobody measures is shown as such, and never counts as one that holds.
 
-    near       about as much as the paper says: ours within a tolerance of it, in percent or absolute
-    at_most    no more than a bound
-    at_least   no less than a bound
-    exactly    the very same
-
-Rules:
-- A claim is written before its number is known, and its tolerance with it. What does not hold is shown as such.
-- `calibrated` marks a row that a constant was chosen by: it shows that the choice was made well, and is no evidence.
-- `paper` is what is printed, and `source` says where; None where the papers print nothing and the claim is our own.
-- Rows hold nothing that differs between two runs of one seed; what a clock on the wall said goes elsewhere.
+With several seeds a row is judged by their median; the least and the greatest value are shown beside it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, TypedDict, Unpack
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from runnel.errors import InputError
+from msgspec import Struct
 
-_DIGITS = 9  # of what is written; more would only show how floats are added up
+from runnel.errors import BugError
+from runnel.lab.criteria import KINDS, Criteria, Criterion, Kind
+
+_DIGITS = 9  # significant ones; more would only show rounding errors
+Outcome = Literal["holds", "differs", "not measured"]
+OUTCOMES: tuple[Outcome, ...] = ("holds", "differs", "not measured")
+Curve = Mapping[Any, float]
+"""A row's value by the value of a constant."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """One row of `results.json`; `unit` is that of both values."""
+class RowValue:
+    """A row's value; NaN if it cannot be measured here. `curves`: the value over constants, by their names."""
 
-    claim: str
-    paper: float | str | None
-    ours: float
-    unit: str
-    tolerance: str
-    holds: bool
-    calibrated: bool = False
-    source: str = ""  # where the paper prints it
+    value: float
     note: str = ""
-
-    def as_row(self) -> dict[str, Any]:
-        """For programs; numbers are rounded, so that the last digits of floats tell nothing."""
-        row = asdict(self)
-        for name in ("paper", "ours"):
-            row[name] = rounded(row[name]) if isinstance(row[name], float) else row[name]
-        return row
-
-    def with_note(self, note: str, *, calibrated: bool = False) -> Claim:
-        """The same with a remark."""
-        return replace(self, note=note, calibrated=calibrated)
+    curves: Mapping[str, Curve] = field(default_factory=dict)
 
 
-def near(
-    claim: str,
-    ours: float,
-    paper: float,
-    *,
-    percent: float | None = None,
-    absolute: float | None = None,
-    unit: str = "",
-    source: str = "",
-) -> Claim:
-    """Ours is within so many percent of the paper's value, or within so much of it.
+class Row(Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of `results.json`: the declaration, and what came out. `values`: those of the seeds, in order."""
 
-    >>> near("rate at a sink", 46.9, 46.7, percent=1, unit="msg/s").holds
-    True
-    >>> near("share", 0.12, 0.08, absolute=0.01).tolerance
-    '± 0.01'
+    experiment: str
+    declared: Criterion
+    bounds: str
+    ours: float | None
+    outcome: Outcome
+    values: tuple[float | None, ...] = ()
+    note: str = ""
+    curves: Mapping[str, tuple[tuple[float | str, float | None], ...]] = {}
+
+    @property
+    def id(self) -> str:
+        """The row's name."""
+        return self.declared.id
+
+    @property
+    def kind(self) -> Kind:
+        """Whose claim it is."""
+        return self.declared.kind
+
+
+def judge_rows(
+    experiment: str, criteria: Criteria, by_seed: Sequence[Mapping[str, RowValue]]
+) -> list[Row]:
+    """One row for everything that is declared; the notes and curves are those of the first seed."""
+    declared = {one.id for one in criteria.row}
+    if strangers := {id for found in by_seed for id in found} - declared:
+        raise BugError(
+            f"{experiment} measures what nobody declared: {', '.join(sorted(strangers))}"
+        )
+    return [
+        judge(experiment, one, [found[one.id] for found in by_seed if one.id in found])
+        for one in criteria.row
+    ]
+
+
+def judge(experiment: str, criterion: Criterion, found: Sequence[RowValue]) -> Row:
+    """One row: the median of all seeds against the bounds."""
+    values = [_finite(one.value) for one in found]
+    ours = median(values)
+    return Row(
+        experiment,
+        criterion,
+        str(criterion.bounds),
+        ours,
+        outcome_of(criterion, ours),
+        tuple(values),
+        found[0].note if found else "",
+        {
+            name: tuple((x, _finite(y)) for x, y in curve.items())
+            for name, curve in (found[0].curves.items() if found else ())
+        },
+    )
+
+
+def median(values: Sequence[float | None]) -> float | None:
+    """The median; None if a value is missing.
+
+    >>> median([1, 5, 2]), median([1, None]), median([])
+    (2, None, None)
     """
-    if (percent is None) == (absolute is None):
-        raise InputError(f"{claim}: give a tolerance either in percent or absolute")
-    if percent is not None:
-        allowed, tolerance = abs(paper) * percent / 100, f"± {percent:g}%"
-    else:
-        allowed, tolerance = absolute or 0.0, f"± {absolute:g}"
-    holds = _is_number(ours) and rounded(abs(ours - paper)) <= rounded(allowed)
-    return Claim(claim, paper, ours, unit, tolerance, holds, source=source)
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return round_digits(statistics.median(known))
 
 
-class About(TypedDict, total=False):
-    """What a claim may say of itself: the paper's value, the unit, where it stands."""
-
-    paper: float | str | None
-    unit: str
-    source: str
-
-
-def _claim(claim: str, ours: float, tolerance: str, holds: bool, about: About) -> Claim:
-    paper, unit = about.get("paper"), about.get("unit", "")
-    return Claim(claim, paper, ours, unit, tolerance, holds, source=about.get("source", ""))
+def outcome_of(criterion: Criterion, ours: float | None) -> Outcome:
+    """Whether a value does what was declared."""
+    if ours is None:
+        return "not measured"
+    return "holds" if criterion.bounds.contain(ours) else "differs"
 
 
-def exactly(claim: str, ours: float, expected: float, **about: Unpack[About]) -> Claim:
-    """Ours is the expected value itself; floats that differ in their last digits are the same.
+def count_outcomes(rows: Iterable[Row]) -> dict[Kind, dict[Outcome, int]]:
+    """How many rows of each kind hold, differ, and were not measured. Kinds are never added up."""
+    counts = Counter((row.kind, row.outcome) for row in rows)
+    return {kind: {one: counts[kind, one] for one in OUTCOMES} for kind in KINDS}
 
-    >>> exactly("lost", 0, 0).holds, exactly("lost", 1, 0).holds
-    (True, False)
+
+def describe_counts(counts: Mapping[Kind, Mapping[Outcome, int]]) -> list[str]:
+    """The counts in words, one line for each kind that there is.
+
+    >>> describe_counts({"claim": {"holds": 2, "differs": 1, "not measured": 3}, "ours": dict.fromkeys(OUTCOMES, 0)})
+    ['claims: 2 of 6 hold, 1 differs, 3 not measured']
     """
-    holds = _is_number(ours) and rounded(ours) == rounded(expected)
-    return _claim(claim, ours, f"= {rounded(expected):g}", holds, about)
+    names = {"claim": "claims", "calibrated": "calibrated, so no evidence", "ours": "our own"}
+    return [
+        f"{names[kind]}: {of['holds']} of {sum(of.values())} hold, {of['differs']} differ"
+        f"{'s' if of['differs'] == 1 else ''}, {of['not measured']} not measured"
+        for kind, of in counts.items()
+        if sum(of.values())
+    ]
 
 
-def at_most(claim: str, ours: float, bound: float, **about: Unpack[About]) -> Claim:
-    """Ours does not exceed a bound. Without a `paper`, the bound is our own.
+def round_digits(value: float) -> float:
+    """A number as it is written into files: nine significant digits, and whole numbers as integers.
 
-    >>> at_most("overhead", 0.15, 0.2, unit="%").tolerance
-    '≤ 0.2'
-    """
-    holds = _is_number(ours) and ours <= bound
-    return _claim(claim, ours, f"≤ {bound:g}", holds, about)
-
-
-def at_least(claim: str, ours: float, bound: float, **about: Unpack[About]) -> Claim:
-    """Ours reaches a bound.
-
-    >>> at_least("reduction", 91.0, 80.0, paper=91.0, unit="%").holds
-    True
-    """
-    holds = _is_number(ours) and ours >= bound
-    return _claim(claim, ours, f"≥ {bound:g}", holds, about)
-
-
-def rounded(value: float) -> float:
-    """A number as it is written: nine digits that count, and whole numbers whole.
-
-    >>> rounded(46.666666666666664), rounded(3.0), rounded(1234567890123.0)
+    >>> round_digits(46.666666666666664), round_digits(3.0), round_digits(1234567890123.0)
     (46.6666667, 3, 1234567890123)
     """
     if isinstance(value, int) or not math.isfinite(value):
@@ -135,11 +146,6 @@ def rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 
 
-def all_hold(claims: Sequence[Claim]) -> bool:
-    """Whether there is nothing that does not hold."""
-    return all(claim.holds for claim in claims)
-
-
-def _is_number(value: float) -> bool:
-    """NaN compares with nothing: what could not be measured does not hold."""
-    return math.isfinite(value)
+def _finite(value: float) -> float | None:
+    """NaN and infinity stand for what could not be measured."""
+    return round_digits(float(value)) if math.isfinite(value) else None

@@ -1,6 +1,6 @@
-"""The clients of a scenario in a simulated world: a session for each, the very code that ships.
+"""The clients of a scenario in a simulated world, each with a session: the code that ships.
 
-It looks on as the world's watcher, and keeps counters instead of lists: there are thousands of clients.
+The clients watch the world's effects. They keep counters instead of lists, because there are thousands of them.
 """
 
 from __future__ import annotations
@@ -8,43 +8,44 @@ from __future__ import annotations
 from typing import Any, cast
 
 from runnel.broker.broker import Broker
-from runnel.broker.effects import Trace
+from runnel.broker.effects import WriteTrace
 from runnel.broker.ids import IdSource
 from runnel.broker.links import LinkConfig
 from runnel.client.config import SessionConfig
 from runnel.client.effects import Deliver, HomeUp, MissedSome, Ready
 from runnel.client.session import Session
-from runnel.lab.crowd import due_times
-from runnel.lab.roaming import Note, PublishingClient, Roaming
-from runnel.lab.scenario import ClientsOf
+from runnel.lab.roaming import Note, PublishingClient, RoamingPublishers
+from runnel.lab.scenario import ClientSettings
+from runnel.lab.scenario_workload import due_times
+from runnel.quantities import MILLISECOND, SECOND
 from runnel.sim.world import Host, World
 from runnel.wire import Publication
 from runnel.wire.header import FRAME, LENGTH_BYTES, PUBLICATION_TAG
-from runnel.workload.shape import SECOND, Workload
+from runnel.workload.shape import Workload
 
-RETRY_NS = 1_000_000  # a publisher without credit asks again
+RETRY_NS = MILLISECOND  # a publisher without credit asks again
 _read_frame = FRAME.unpack_from
 _FIRST_NUMBER = 1 << 20  # of clients; brokers are numbered from 1
-_IN_LINKS = frozenset({"link-up", "link-lost"})  # what the table of links tells already
+_IN_LINKS = frozenset({"link-up", "link-lost"})  # the trace's table of links has these already
 
 
-class Listener(Session):
-    """A subscriber that counts what it gets, and looks no further.
+class CountingSubscriber(Session):
+    """A subscriber that counts publications without decoding and matching them.
 
-    Where nobody moves there is nothing to be found twice or not wanted: brokers have matched it already, and the trace
-    has the delivery. To decode and match it once more would take as long as the broker took. Everything else
-    (handshakes, acknowledgements, reconnecting, and whatever is no publication) is the session's own.
+    This saves time: decoding and matching would take as long as the broker took. It is correct as long as no client
+    moves, because then nothing arrives twice; the broker has matched already, and the trace has the delivery.
+    Everything that is not a publication (handshakes, acknowledgements, reconnecting) is left to the session.
     """
 
-    heard = 0
+    received = 0
 
     def _frames_arrived(self, conn: int, chunk: bytes, now: int) -> None:
         home = self.home
         is_known = home is not None and home.conn == conn and home.link.established
         if home is not None and is_known and not home.decoder.waiting_bytes:
             count, rest = without_publications(chunk)
-            self.heard += count
-            home.link.data.received += count
+            self.received += count
+            home.link.count_publications(count)
             home.link.heard(len(chunk) - len(rest), now)
             if not rest:
                 return
@@ -52,11 +53,11 @@ class Listener(Session):
         super()._frames_arrived(conn, chunk, now)
 
     def _deliver(self, publication: Publication) -> None:
-        self.heard += 1
+        self.received += 1
 
 
 def without_publications(chunk: bytes) -> tuple[int, bytes]:
-    """How many publications a chunk holds, and all that is left of it without them.
+    """How many publications a chunk holds, and the chunk without them.
 
     >>> from runnel.wire import Fence, encode, make_publication
     >>> frame, fence = make_publication(7, 1, {"a": 1}).raw, encode(Fence(5))
@@ -80,21 +81,21 @@ def without_publications(chunk: bytes) -> tuple[int, bytes]:
     return count, rest + chunk[start:]
 
 
-class Clients:
-    """Everybody who is no broker. `names` are the brokers by index; publishers that `follow` go where they are told."""
+class ScenarioClients:
+    """All clients of a run. `names` are the brokers by index; with `follow`, publishers migrate when brokers ask."""
 
-    watches_brokers = False
+    observes_brokers = False
 
     def __init__(
         self,
         workload: Workload,
         names: tuple[str, ...],
-        settings: ClientsOf,
+        settings: ClientSettings,
         *,
         follow: bool = False,
     ) -> None:
         self.world: World
-        self.roaming: Roaming
+        self.roaming: RoamingPublishers
         self._link: LinkConfig
         self._note: Note
         self.published = 0
@@ -115,9 +116,9 @@ class Clients:
         self._zero_ns = self._end_ns = 0
 
     def enter(self, world: World, link: LinkConfig, note: Note) -> None:
-        """The world that they will live in, with whoever writes down what is worth telling of a broker."""
+        """Set the world that the clients live in, the limits of their links, and what writes notes into the trace."""
         self.world, self._link, self._note = world, link, note
-        self.roaming = Roaming(world, self._connect, self._publish, note)
+        self.roaming = RoamingPublishers(world, self._connect, self._publish, note)
 
     # -- coming and going -----------------------------------------------------------------------------
 
@@ -131,28 +132,28 @@ class Clients:
             self.world.flush(host)
 
     def start_subscribers(self) -> None:
-        """Connect those subscribers that are there from the beginning."""
+        """Connect the subscribers that are there from the beginning."""
         for number, one in enumerate(self._workload.subscribers):
             if not one.joins_ns:
                 self.join(number)
 
     def join(self, number: int) -> None:
-        """One subscriber comes."""
+        """Connect a subscriber and let it subscribe."""
         one = self._workload.subscribers[number]
-        kind = Session if self._verify else Listener
+        kind = Session if self._verify else CountingSubscriber
         host, session = self._connect(one.name, self._names[one.broker or 0], kind)
         self._subscribers[number] = host
         session.subscribe(one.selection)
         self.world.flush(host)
 
     def leave(self, number: int) -> None:
-        """One subscriber withdraws everything and goes."""
+        """Let a subscriber withdraw its subscription and disconnect."""
         host = self._subscribers.pop(number, None)
         if host is None or not isinstance(host.machine, Session):
             return
         self.world.network.read_all(host)
-        if isinstance(host.machine, Listener):
-            self._delivered += host.machine.heard
+        if isinstance(host.machine, CountingSubscriber):
+            self._delivered += host.machine.received
         host.machine.close()
         self.world.flush(host)
         host.stop()
@@ -163,7 +164,8 @@ class Clients:
         number = _FIRST_NUMBER + self._made
         self._made += 1
         host = self.world.host(name)
-        session = kind(SessionConfig(name, self._link), number, IdSource(number))
+        config = SessionConfig(name, self._link)
+        session = kind(config, number, IdSource(number), lambda: self.world.now)
         self.world.start(host, session)
         self.waiting_for_homes += 1
         session.connect(broker, self.world.now)
@@ -172,9 +174,9 @@ class Clients:
     def ask_routes(self) -> None:
         """Let every publisher ask whether its routes are complete.
 
-        The question goes to every broker and the answers come back in the order of everything else. So when they are
-        there, every subscription that was at its broker before is known all the way; and of what was
-        published before, everything has passed every broker on its way.
+        The barrier goes to every broker, and its answers come back in order with everything else. So when they have
+        come, every subscription that had reached its broker before is known along all of its routes, and everything
+        that was published before has passed all brokers on its way.
         """
         for one in self._publishers:
             if one.session.home is not None and one.session.home.registered:
@@ -183,34 +185,36 @@ class Clients:
                 self.world.flush(one.host)
 
     def read_all(self) -> None:
-        """Let everybody read what has come for them, and go on reading at once."""
+        """Let all clients read what has come for them, and from now on read at once."""
         for host in self._subscribers.values():
             host.reads_every_ns = 0
         self.world.network.read_all()
 
     @property
     def delivered(self) -> int:
-        """How much subscribers got; those that verify count each of their subscriptions."""
+        """How many deliveries subscribers got; clients that verify count one per subscription."""
         here = (host.machine for host in self._subscribers.values())
-        return self._delivered + sum(one.heard for one in here if isinstance(one, Listener))
+        return self._delivered + sum(
+            one.received for one in here if isinstance(one, CountingSubscriber)
+        )
 
     # -- publishing -----------------------------------------------------------------------------------
 
     def begin(self, zero_ns: int, end_ns: int) -> None:
-        """From time zero on everybody publishes, and comes and goes, as the workload says; until the end."""
+        """From time zero to the end, publish, join and leave as the workload says."""
         self._zero_ns, self._end_ns = zero_ns, end_ns
         publishers = self._workload.publishers
         for place, (one, publisher) in enumerate(zip(self._publishers, publishers, strict=True)):
             one.events = iter(publisher.events)
             one.due = due_times(publisher, place, len(publishers))
-            self._plan(one)
+            self._schedule_next(one)
         for change in self._workload.changes():
             at = zero_ns + change.at_ns
             if change.at_ns and at < end_ns:
                 do = self.join if change.kind == "join" else self.leave
                 self.world.at(at, do, change.number)
 
-    def _plan(self, one: PublishingClient) -> None:
+    def _schedule_next(self, one: PublishingClient) -> None:
         """Set the time of a publisher's next event, if there is one before the end."""
         one.next = next(one.events, None)
         at = self._zero_ns + next(one.due)
@@ -230,16 +234,16 @@ class Clients:
         session.publish(one.id, event, self._payload, world.now)
         self.published += 1
         world.flush(one.host)
-        self._plan(one)
+        self._schedule_next(one)
 
     # -- what is seen ---------------------------------------------------------------------------------
 
-    def told(self, host: Host, effect: Any) -> None:
+    def handle_effect(self, host: Host, effect: Any) -> None:
         """A session told its application something, or a broker made a note."""
         kind = type(effect)
         if kind is Deliver:
             self._delivered += len(effect.subscriptions)
-        elif kind is Trace:
+        elif kind is WriteTrace:
             if effect.kind not in _IN_LINKS:
                 self._note(host.name, effect.kind, effect.data)
         elif kind is Ready:
@@ -251,7 +255,7 @@ class Clients:
         elif kind is MissedSome:
             self.missed += effect.count
         if self._follow:
-            self.roaming.told(host, effect)
+            self.roaming.handle_effect(host, effect)
 
-    def handled(self, host: Host, broker: Broker) -> None:
+    def after_event(self, host: Host, broker: Broker) -> None:
         """A broker took in an event."""

@@ -1,18 +1,17 @@
-"""Was everything delivered that should have been? Found out by matching every publication of a trace once more.
+"""Checks deliveries: matches every publication of a trace once more, and compares with what was delivered.
 
-The subscriptions and publications of a trace say who should have got what; the deliveries say who did. What is used
-to compare them is the matching engine alone: no routing table, no link, no broker.
+The subscriptions and publications of a trace say which client should have got what; the deliveries say which did. They
+are compared with the matching engine alone: no routing table, no link, no broker is involved.
 
-A subscription that is just being made or withdrawn is owed nothing yet or nothing any more, but may get it: routes
-take a while to grow. So a subscription is *owed* a publication if it stood for `grace_ns` before and still stands
-for `grace_ns` after; whatever else matches is *allowed*. A subscription that moves from broker to broker stands
-all the while, as its stays overlap.
+Routes take a while to grow and to go. So a subscription is *owed* a publication only if it existed from `grace_ns`
+before to `grace_ns` after it; every other matching delivery is *allowed*. A subscription that moves from broker to
+broker exists all the time, because its stays at the two overlap.
 
     lost         owed and not delivered
     duplicates   delivered again
     stray        delivered and not allowed: it does not match, or the subscription was not there
 
-Two runs of one workload are compared by what their clients got, in `differences`.
+`count_differences` compares two runs of one workload by what their clients got.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runnel.lab.metrics import SECOND, Ints, Window, require_complete
+from runnel.lab.metrics import Ints, Window, require_complete
 from runnel.matching import make_engine
+from runnel.quantities import SECOND
 from runnel.trace.reader import Trace, attributes_of
 from runnel.wire import decode_selection
 
@@ -32,8 +32,8 @@ _FOREVER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
-    """What came of the publications of a window."""
+class DeliveryCheck:
+    """How the deliveries of a window's publications compare with what was owed."""
 
     publications: int
     owed: int
@@ -43,13 +43,13 @@ class Delivered:
     stray: int
 
     @property
-    def exact(self) -> bool:
-        """Whether everybody got what they were owed, once, and nothing else."""
+    def is_exact(self) -> bool:
+        """Whether every client got what it was owed, once, and nothing else."""
         return not (self.lost or self.duplicates or self.stray)
 
 
 class _Stays:
-    """From when to when each subscription stood. One that was withdrawn and made again has two stays."""
+    """From when to when each subscription existed. One that was withdrawn and made again has two stays."""
 
     def __init__(self, trace: Trace) -> None:
         # At one time, what is made comes first: a subscription that moves is never nowhere.
@@ -79,7 +79,7 @@ class _Stays:
         self.gone: Ints = np.array(gone, dtype=np.int64)
 
 
-def check_deliveries(trace: Trace, window: Window, grace_ns: int = GRACE_NS) -> Delivered:
+def check_deliveries(trace: Trace, window: Window, grace_ns: int = GRACE_NS) -> DeliveryCheck:
     """Compare what was delivered of a window's publications, whenever it was, with what should have been."""
     for table in ("publications", "deliveries"):
         require_complete(trace, table)
@@ -89,15 +89,15 @@ def check_deliveries(trace: Trace, window: Window, grace_ns: int = GRACE_NS) -> 
         end_ns=window.end_ns,
         columns=["time_ns", "advertisement", "counter", "attributes"],
     )
-    rows = _delivered_of(trace, window, published)
+    rows = _deliveries_of(trace, window, published)
     stays = _Stays(trace)
     subscriptions: Ints = rows["subscription"].to_numpy()
     # A pair of publication and subscription as one number: place × count of ids + number of the id.
     ids = np.unique(np.concatenate([np.array(stays.ids, dtype=np.int64), subscriptions]))
-    owed, allowed = _wanted(published, stays, ids, grace_ns)
+    owed, allowed = _expected_pairs(published, stays, ids, grace_ns)
     got = rows["place"].to_numpy() * len(ids) + np.searchsorted(ids, subscriptions)
     distinct = np.unique(got)
-    return Delivered(
+    return DeliveryCheck(
         publications=published.num_rows,
         owed=len(owed),
         delivered=len(got),
@@ -107,7 +107,7 @@ def check_deliveries(trace: Trace, window: Window, grace_ns: int = GRACE_NS) -> 
     )
 
 
-def _delivered_of(trace: Trace, window: Window, published: pa.Table) -> pa.Table:
+def _deliveries_of(trace: Trace, window: Window, published: pa.Table) -> pa.Table:
     """Deliveries of these publications: the subscription, and the publication's place among them."""
     rows = trace.read(
         "deliveries", start_ns=window.start_ns, columns=["subscription", "advertisement", "counter"]
@@ -117,7 +117,9 @@ def _delivered_of(trace: Trace, window: Window, published: pa.Table) -> pa.Table
     return rows.join(names, ["advertisement", "counter"], join_type="inner")
 
 
-def _wanted(published: pa.Table, stays: _Stays, ids: Ints, grace_ns: int) -> tuple[Ints, Ints]:
+def _expected_pairs(
+    published: pa.Table, stays: _Stays, ids: Ints, grace_ns: int
+) -> tuple[Ints, Ints]:
     """Which pairs are owed, and which are allowed."""
     engine = make_engine()
     for stay, raw in enumerate(stays.selections):
@@ -137,19 +139,21 @@ def _wanted(published: pa.Table, stays: _Stays, ids: Ints, grace_ns: int) -> tup
     return np.unique(np.concatenate(owed)), np.unique(np.concatenate(allowed))
 
 
-def differences(one: tuple[Trace, Window], other: tuple[Trace, Window]) -> int:
+def count_differences(one: tuple[Trace, Window], other: tuple[Trace, Window]) -> int:
     """How many deliveries of one run the other does not have, and the other way round.
 
     Compared is who got what: client, publisher and the publication's number, for what was published in each
     run's window. Ids, brokers, ways and times may differ.
     """
-    both = pa.concat_tables([_who_got_what(*one, 1), _who_got_what(*other, -1)])
+    both = pa.concat_tables(
+        [_clients_with_publications(*one, 1), _clients_with_publications(*other, -1)]
+    )
     names = ["client", "publisher", "counter"]
     balance = both.group_by(names).aggregate([("side", "sum")])["side_sum"].to_numpy()
     return int(np.abs(balance).sum())
 
 
-def _who_got_what(trace: Trace, window: Window, side: int) -> pa.Table:
+def _clients_with_publications(trace: Trace, window: Window, side: int) -> pa.Table:
     for table in ("publications", "deliveries"):
         require_complete(trace, table)
     published = trace.read(

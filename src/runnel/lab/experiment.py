@@ -1,15 +1,20 @@
 """What an experiment is, and what it works with.
 
-An experiment is a file in `experiments/` that registers itself:
+An experiment is a folder in `experiments/` whose `experiment.py` registers itself:
 
-    @experiment("routing", "Plain routing …", steps)
-    def run(desk: Desk) -> Findings: …
+    @experiment("routing", "Plain routing …", steps, Path(__file__).with_name("claims.toml"))
+    def run(context: ExperimentContext) -> Findings: …
 
-`steps` names what it will do at a scale, with how long each takes, roughly: that is what the progress bar is made of.
-The function runs scenarios through its desk, takes metrics of their traces, and returns findings.
+`steps` lists the steps of a run at a scale with their rough durations; the progress bar is made of them. The file
+declares the rows and what they are judged by (criteria.py). The function runs scenarios through its context, takes
+metrics of their traces, and returns findings: a value for each row. It judges nothing.
+
+A context may ask for some rows only. Then `run_jobs` runs a job when its result is first looked up, so that a row costs
+no more than the runs that it needs.
 
 Rules:
-- Findings follow from the scale and the seed alone. What a clock on the wall said goes through `Desk.timed`.
+- Findings follow from the scale and the seed alone. What the wall clock measured goes
+  to `ExperimentContext.timings`, and into rows that are declared as times by the clock.
 - An experiment writes nowhere but into its own folder.
 """
 
@@ -29,24 +34,28 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from runnel.errors import BugError, InputError
+from runnel.lab.claims import RowValue
+from runnel.lab.criteria import Criteria, read_criteria
 from runnel.lab.report import Findings
-from runnel.lab.run import Run, run_scenario
+from runnel.lab.run import ScenarioRun, run_scenario
 from runnel.lab.scenario import Scenario
 
 Scale = Literal["quick", "paper"]
 SCALES: tuple[Scale, ...] = ("quick", "paper")
 Tell = Callable[[float, str], None]
-"""Told how much is done, from 0 to 1, and what is being done."""
+"""Called with how much is done, from 0 to 1, and what is being done."""
 
 Timing = dict[str, Any]
-"""What a step took, by the clock on the wall."""
+"""How long a step took by the wall clock, and how fast it was."""
 
 _Measured = TypeVar("_Measured")
 _Job = TypeVar("_Job")
+_Runs = TypeVar("_Runs")
+_Case = TypeVar("_Case")
 
 
-class Step(NamedTuple):
-    """A part of an experiment that takes a while: about so many seconds."""
+class ExperimentStep(NamedTuple):
+    """A step of an experiment, and roughly how many seconds it takes."""
 
     name: str
     seconds: float
@@ -58,8 +67,13 @@ class Experiment:
 
     name: str
     title: str
-    steps: Callable[[Scale], Sequence[Step]]
-    run: Callable[[Desk], Findings]
+    steps: Callable[[Scale], Sequence[ExperimentStep]]
+    run: Callable[[ExperimentContext], Findings]
+    criteria_file: Path
+
+    def criteria(self) -> Criteria:
+        """What it is judged by."""
+        return read_criteria(self.criteria_file)
 
     def seconds(self, scale: Scale) -> float:
         """About how long it takes."""
@@ -67,47 +81,54 @@ class Experiment:
 
 
 @dataclass(slots=True)
-class Desk:
-    """What an experiment works with: its scale, seed and folder, and somebody who listens how far it is."""
+class ExperimentContext:
+    """What an experiment works with: its scale, seed and folder, and a callback for progress.
+
+    `rows`: the only ones that are wanted; None: all.
+    """
 
     experiment: Experiment
     scale: Scale
     seed: int
     folder: Path
     tell: Tell = lambda share, what: None
+    rows: frozenset[str] | None = None
     timings: dict[str, Timing] = field(default_factory=dict)
     _done_s: float = 0.0
 
-    def simulate(self, step: str, scenario: Scenario) -> Run:
+    def simulate(self, step: str, scenario: Scenario) -> ScenarioRun:
         """Run a scenario as one of the steps; its trace stays in the experiment's folder."""
-        place = self._place(step)
+        place = self.trace_folder(step)
         with self.step(step) as tell:
             run = run_scenario(scenario, place, self.seed, lambda share, what: tell(share))
         self.timings[step] |= _speed(run)
         return run
 
     def simulate_all(
-        self, scenarios: Mapping[str, Scenario], measure: Callable[[Run], _Measured]
-    ) -> dict[str, _Measured]:
+        self, scenarios: Mapping[str, Scenario], measure: Callable[[ScenarioRun], _Measured]
+    ) -> Mapping[str, _Measured]:
         """Run scenarios, each as the step of its name, as many at once as there are processors.
 
         Every run is measured in the process that ran it, so `measure` must be a function that others can find.
         """
-        return self.work_all(
+        return self.run_jobs(
             {step: (scenario, measure) for step, scenario in scenarios.items()}, _simulate
         )
 
-    def work_all(
+    def run_jobs(
         self, jobs: Mapping[str, _Job], work: Callable[[_Job, Path, int], tuple[_Measured, Timing]]
-    ) -> dict[str, _Measured]:
+    ) -> Mapping[str, _Measured]:
         """Do jobs, each as the step of its name, as many at once as there are processors, in their order.
 
-        `work` is given a job, a place for its trace and the seed; it says what it found, and what that took.
+        `work` is given a job, a place for its trace and the seed; it says what it found, and what that took. If only
+        some rows are wanted, a job is done when its result is looked up.
         """
+        if self.rows is not None:
+            return JobsOnDemand(self, jobs, work)
         found: dict[str, _Measured] = {}
         with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
             under_way = {
-                pool.submit(work, job, self._place(step), self.seed): step
+                pool.submit(work, job, self.trace_folder(step), self.seed): step
                 for step, job in jobs.items()
             }
             try:
@@ -121,10 +142,20 @@ class Desk:
                 raise
         return {step: found[step] for step in jobs}
 
-    def _place(self, step: str) -> Path:
+    def measure_rows(
+        self, measures: Mapping[str, Callable[[_Runs], RowValue]], runs: _Runs
+    ) -> dict[str, RowValue]:
+        """The values of all rows that are wanted."""
+        return {
+            id: measure(runs)
+            for id, measure in measures.items()
+            if self.rows is None or id in self.rows
+        }
+
+    def trace_folder(self, step: str) -> Path:
         """Where the trace of a step goes."""
         place = self.folder / "runs" / step.replace(" ", "-").replace(",", "")
-        _make_room(place)
+        _remove_old_trace(place)
         return place
 
     @contextmanager
@@ -146,18 +177,65 @@ class Desk:
         self._done_s += weights[name]
 
 
+class JobsOnDemand(Mapping[str, _Measured]):
+    """Results of jobs by name; each job is done when its result is first looked up."""
+
+    def __init__(
+        self,
+        context: ExperimentContext,
+        jobs: Mapping[str, _Job],
+        work: Callable[[_Job, Path, int], tuple[_Measured, Timing]],
+    ) -> None:
+        self._context, self._jobs, self._work = context, jobs, work
+        self._found: dict[str, _Measured] = {}
+
+    def __getitem__(self, step: str) -> _Measured:
+        if step not in self._found:
+            context = self._context
+            with context.step(step):
+                self._found[step], timing = self._work(
+                    self._jobs[step], context.trace_folder(step), context.seed
+                )
+            context.timings[step] = timing
+        return self._found[step]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._jobs)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+
+class ByCase(Mapping[_Case, _Measured]):
+    """Results by case instead of by name."""
+
+    def __init__(self, names: Mapping[_Case, str], found: Mapping[str, _Measured]) -> None:
+        self._names, self._found = names, found
+
+    def __getitem__(self, case: _Case) -> _Measured:
+        return self._found[self._names[case]]
+
+    def __iter__(self) -> Iterator[_Case]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 _EXPERIMENTS: dict[str, Experiment] = {}
 
 
 def experiment(
-    name: str, title: str, steps: Callable[[Scale], Sequence[Step]]
-) -> Callable[[Callable[[Desk], Findings]], Callable[[Desk], Findings]]:
-    """Register a function as an experiment."""
+    name: str, title: str, steps: Callable[[Scale], Sequence[ExperimentStep]], criteria: Path
+) -> Callable[[Callable[[ExperimentContext], Findings]], Callable[[ExperimentContext], Findings]]:
+    """Register a function as an experiment; `criteria` is the file of its rows."""
 
-    def register(run: Callable[[Desk], Findings]) -> Callable[[Desk], Findings]:
+    def register(
+        run: Callable[[ExperimentContext], Findings],
+    ) -> Callable[[ExperimentContext], Findings]:
         if name in _EXPERIMENTS:
             raise BugError(f"there are two experiments called {name}")
-        _EXPERIMENTS[name] = Experiment(name, title, steps, run)
+        _EXPERIMENTS[name] = Experiment(name, title, steps, run, criteria)
         return run
 
     return register
@@ -168,16 +246,18 @@ def experiments() -> dict[str, Experiment]:
     from runnel.lab import experiments as folder
 
     for module in pkgutil.iter_modules(folder.__path__):
-        import_module(f"{folder.__name__}.{module.name}")
+        import_module(f"{folder.__name__}.{module.name}.experiment")
     return dict(sorted(_EXPERIMENTS.items()))
 
 
 def find_experiment(name: str) -> Experiment:
     """An experiment, or an InputError that names those there are.
 
-    >>> find_experiment("rooting")
+    >>> find_experiment("routing").name
+    'routing'
+    >>> find_experiment("rooting")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    runnel.errors.InputError: there is no experiment 'rooting'; there are green, placement, routing
+    runnel.errors.InputError: there is no experiment 'rooting'; there are ...routing...
     """
     known = experiments()
     if name not in known:
@@ -186,7 +266,7 @@ def find_experiment(name: str) -> Experiment:
 
 
 def _simulate(
-    job: tuple[Scenario, Callable[[Run], _Measured]], place: Path, seed: int
+    job: tuple[Scenario, Callable[[ScenarioRun], _Measured]], place: Path, seed: int
 ) -> tuple[_Measured, Timing]:
     """One run in a process of its own: what was measured, and what it took."""
     scenario, measure = job
@@ -196,12 +276,12 @@ def _simulate(
     return found, {"seconds": round(time.perf_counter() - began, 3)} | _speed(run)
 
 
-def _speed(run: Run) -> Timing:
+def _speed(run: ScenarioRun) -> Timing:
     per_s = round(run.window_handlings / run.window_s) if run.window_s else None
     return {"handlings": run.handlings, "handlings_per_s": per_s}
 
 
-def _make_room(place: Path) -> None:
+def _remove_old_trace(place: Path) -> None:
     """Remove what an earlier run left here, and nothing that is not such a thing."""
     trace = place / "trace"
     if (trace / "trace.json").exists():

@@ -1,12 +1,12 @@
 """Figures: charts as data, drawn in one style as SVG and PNG.
 
-An experiment says what is in a chart (`Chart`, `Series`, `Level`); how it looks is said here, once. Rules:
+An experiment says what is in a chart (`Chart`, `Series`, `Level`); this file alone says how it looks. Rules:
 
-- Colours are those of Okabe and Ito, which colour-blind people can tell apart; markers, dashes and hatches say the
-  same again, so a chart survives being printed in grey.
+- Colours are those of Okabe and Ito, which colour-blind people can tell apart. Markers, dashes and hatches differ too,
+  so a chart can be read when it is printed in grey.
 - Every axis has a name and, unless it counts, a unit. Text is large enough to be read at half size.
-- The same chart gives the same bytes: no date, no random ids, one font that comes along with matplotlib.
-- Nothing here knows a screen: drawing goes to files, through Agg and SVG.
+- The same chart gives the same bytes: no date, no random ids, one font that comes with matplotlib.
+- Drawing needs no screen: figures are written to files through Agg and SVG.
 """
 
 from __future__ import annotations
@@ -134,6 +134,18 @@ class Chart:
     levels: Sequence[Level] = ()
 
 
+def line_chart(
+    name: str,
+    title: str,
+    caption: str,
+    axes: tuple[Axis, Axis],
+    series: list[Series],
+    levels: Sequence[Level] = (),
+) -> Chart:
+    """A chart of the kind `lines`, for x and y in one argument."""
+    return Chart(name, title, caption, "lines", *axes, series, levels)
+
+
 def draw(chart: Chart, folder: Path) -> tuple[Path, Path]:
     """Draw a chart into a folder; the SVG and the PNG."""
     with house_style():
@@ -141,7 +153,7 @@ def draw(chart: Chart, folder: Path) -> tuple[Path, Path]:
 
 
 def save(figure: Figure, name: str, title: str, folder: Path) -> tuple[Path, Path]:
-    """Keep a figure, the same bytes for the same one; the SVG and the PNG. The style must be set."""
+    """Write a figure as SVG and PNG; the same figure gives the same bytes. The style must be set."""
     svg, png = folder / f"{name}.svg", folder / f"{name}.png"
     folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(svg, metadata={"Date": None, "Creator": "runnel", "Title": title})
@@ -151,7 +163,7 @@ def save(figure: Figure, name: str, title: str, folder: Path) -> tuple[Path, Pat
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Whatever style the user has, figures are the same."""
+    """Set the style of all figures, whatever style the user has."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
@@ -166,15 +178,15 @@ def make_figure(chart: Chart) -> Figure:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     _DRAW[chart.kind](axes, chart)
-    _dress(axes, chart)
-    _legend(figure, axes, chart)
+    _label_axes(axes, chart)
+    _add_legend(figure, axes, chart)
     return figure
 
 
 # -- kinds of charts --------------------------------------------------------------------------------------
 
 
-def _look(chart: Chart, place: int) -> tuple[str, int]:
+def _style_of(chart: Chart, place: int) -> tuple[str, int]:
     """The colour of a series, and the number of its marker, dash and hatch."""
     like = chart.series[place].like
     return COLOURS[(place if like is None else like) % len(COLOURS)], place % len(_MARKERS)
@@ -182,7 +194,7 @@ def _look(chart: Chart, place: int) -> tuple[str, int]:
 
 def _draw_lines(axes: Axes, chart: Chart) -> None:
     for place, series in enumerate(chart.series):
-        colour, look = _look(chart, place)
+        colour, look = _style_of(chart, place)
         axes.errorbar(
             series.x,
             series.y,
@@ -201,7 +213,7 @@ def _draw_lines(axes: Axes, chart: Chart) -> None:
 
 def _draw_steps(axes: Axes, chart: Chart) -> None:
     for place, series in enumerate(chart.series):
-        colour, look = _look(chart, place)
+        colour, look = _style_of(chart, place)
         axes.step(
             series.x,
             series.y,
@@ -218,7 +230,7 @@ def _draw_bars(axes: Axes, chart: Chart) -> None:
     where = {name: place for place, name in enumerate(names)}
     width = 0.8 / len(chart.series)
     for place, series in enumerate(chart.series):
-        colour, look = _look(chart, place)
+        colour, look = _style_of(chart, place)
         offset = (place - (len(chart.series) - 1) / 2) * width
         axes.bar(
             [where[name] + offset for name in series.x],
@@ -232,7 +244,7 @@ def _draw_bars(axes: Axes, chart: Chart) -> None:
             error_kw={"elinewidth": 1.4, "capsize": 4, "ecolor": _INK},
             zorder=3,
         )
-    axes.set_xticks(range(len(names)), [_plain(name) for name in names])
+    axes.set_xticks(range(len(names)), [_format_tick(name) for name in names])
     axes.tick_params(axis="x", length=0)
 
 
@@ -242,13 +254,13 @@ _DRAW = {"lines": _draw_lines, "bars": _draw_bars, "steps": _draw_steps}
 # -- what all have in common ------------------------------------------------------------------------------
 
 
-def _dress(axes: Axes, chart: Chart) -> None:
+def _label_axes(axes: Axes, chart: Chart) -> None:
     """Title, axes, grid and the levels of the papers."""
     axes.set_title(chart.title)
     axes.set_xlabel(chart.x.label)
     axes.set_ylabel(chart.y.label)
     axes.grid(visible=True, axis="y")
-    _scale(axes, chart)
+    _set_scales(axes, chart)
     for level in chart.levels:
         axes.axhline(level.y, color=_INK, linestyle=(0, (1, 2)), linewidth=1.6, zorder=2)
         axes.annotate(
@@ -263,8 +275,8 @@ def _dress(axes: Axes, chart: Chart) -> None:
         )
 
 
-def _scale(axes: Axes, chart: Chart) -> None:
-    """Where the axes begin and end, and what stands at them."""
+def _set_scales(axes: Axes, chart: Chart) -> None:
+    """Set the ends and the ticks of the axes."""
     if chart.y.logarithmic:
         axes.set_yscale("log")
         _mark_decades(axes.yaxis, axes.get_ylim())
@@ -275,7 +287,7 @@ def _scale(axes: Axes, chart: Chart) -> None:
             highest = max([highest, *(level.y * 1.08 for level in chart.levels)])
             axes.set_ylim(0, highest)
         axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(value)))
     if chart.kind == "bars":
         return
     if chart.x.logarithmic:
@@ -290,7 +302,7 @@ def _scale(axes: Axes, chart: Chart) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
     elif not chart.x.logarithmic:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=_TICKS_MAX, steps=[1, 2, 2.5, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(value)))
 
 
 def _mark_decades(axis: MplAxis, limits: tuple[float, float]) -> None:
@@ -300,8 +312,8 @@ def _mark_decades(axis: MplAxis, limits: tuple[float, float]) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _legend(figure: Figure, axes: Axes, chart: Chart) -> None:
-    """Below the chart, where it hides nothing; a chart that has only one thing to say needs none."""
+def _add_legend(figure: Figure, axes: Axes, chart: Chart) -> None:
+    """Add a legend below the chart, where it hides nothing, if there is more than one series."""
     if len(chart.series) < 2:
         return
     handles, labels = axes.get_legend_handles_labels()
@@ -311,10 +323,10 @@ def _legend(figure: Figure, axes: Axes, chart: Chart) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, handlelength=2.8)
 
 
-def _plain(value: float | str) -> str:
+def _format_tick(value: float | str) -> str:
     """A number on an axis.
 
-    >>> _plain(12000.0), _plain(0.25), _plain("S0"), _plain(1e-9)
+    >>> _format_tick(12000.0), _format_tick(0.25), _format_tick("S0"), _format_tick(1e-9)
     ('12,000', '0.25', 'S0', '1e-09')
     """
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What brokers have to work with, by name: the inventories of the papers.
+"""The resources of brokers (matching, bandwidth, memory) by name: the inventories of the papers.
 
     balance-local     Table IV, simulation: CPU, memory and bandwidth of B0 to B4
     balance-global    Table VI, simulation: those of the eight edge brokers
@@ -59,14 +59,14 @@ MESSAGES_PER_S = 252
 """What green's interior broker sends at 1,000 brokers when it is just full."""
 
 
-class BalanceParameters(Parameters, frozen=True):
+class BalanceInventoryParameters(Parameters, frozen=True):
     """The linear function of matching, for a CPU of 1,000 MHz."""
 
     match_us_each: Rate = 10.0
     match_us_base: Rate = 100.0
 
 
-class GreenParameters(Parameters, frozen=True):
+class GreenInventoryParameters(Parameters, frozen=True):
     """`message_bytes`: what one of the `MESSAGES_PER_S` takes on the wire."""
 
     scenario: Literal["homogeneous", "heterogeneous"] = "homogeneous"
@@ -89,7 +89,9 @@ def make_inventory(
 
 
 def _from_table(
-    table: Mapping[str, Specification], parameters: BalanceParameters, brokers: Sequence[str]
+    table: Mapping[str, Specification],
+    parameters: BalanceInventoryParameters,
+    brokers: Sequence[str],
 ) -> dict[str, Resources]:
     unknown = [broker for broker in brokers if broker not in table]
     if unknown:
@@ -100,7 +102,7 @@ def _from_table(
     return {broker: _resources(table[broker], parameters) for broker in brokers}
 
 
-def _resources(has: Specification, parameters: BalanceParameters) -> Resources:
+def _resources(has: Specification, parameters: BalanceInventoryParameters) -> Resources:
     # µs at 1,000 MHz → ns at so many MHz.
     scale = 1_000 * 1_000 / has.cpu_mhz
     return Resources(
@@ -111,16 +113,20 @@ def _resources(has: Specification, parameters: BalanceParameters) -> Resources:
     )
 
 
-def _balance_local(parameters: BalanceParameters, brokers: Sequence[str]) -> dict[str, Resources]:
+def _balance_local(
+    parameters: BalanceInventoryParameters, brokers: Sequence[str]
+) -> dict[str, Resources]:
     return _from_table(TABLE_IV, parameters, brokers)
 
 
-def _balance_global(parameters: BalanceParameters, brokers: Sequence[str]) -> dict[str, Resources]:
+def _balance_global(
+    parameters: BalanceInventoryParameters, brokers: Sequence[str]
+) -> dict[str, Resources]:
     heads = dict.fromkeys(HEADS, TABLE_IV["B0"])
     return _from_table(heads | TABLE_VI, parameters, brokers)
 
 
-def _green(parameters: GreenParameters, brokers: Sequence[str]) -> dict[str, Resources]:
+def _green(parameters: GreenInventoryParameters, brokers: Sequence[str]) -> dict[str, Resources]:
     full = MESSAGES_PER_S * parameters.message_bytes
     shares = (
         capacities(len(brokers)) if parameters.scenario == "heterogeneous" else [1.0] * len(brokers)
@@ -134,8 +140,8 @@ def _green(parameters: GreenParameters, brokers: Sequence[str]) -> dict[str, Res
 INVENTORIES: Mapping[
     str, tuple[type[Parameters], Callable[[Any, Sequence[str]], dict[str, Resources]]]
 ] = {
-    "balance-local": (BalanceParameters, _balance_local),
-    "balance-global": (BalanceParameters, _balance_global),
-    "green": (GreenParameters, _green),
+    "balance-local": (BalanceInventoryParameters, _balance_local),
+    "balance-global": (BalanceInventoryParameters, _balance_global),
+    "green": (GreenInventoryParameters, _green),
 }
-"""What each inventory takes, and who makes it."""
+"""The parameters of each inventory, and the function that makes it."""

@@ -1,7 +1,8 @@
-"""How much memory brokers and their modules keep, counted object by object.
+"""How much memory brokers and their modules use, counted object by object.
 
-A simulated world is one process, so nobody can ask the system. What is counted is what Python says of each object that
-can be reached: tables, links and what waits on them; no interpreter, no code. Two runs of one seed keep the same.
+All brokers of a simulated world share one process, so the system cannot say how much each uses. Instead the sizes that
+Python reports for all reachable objects are added up: tables, links and what waits on them, but no code. Two runs of
+one seed give the same number.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ _NOT_STATE = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType)
 _ATOMS = (str, bytes, bytearray, int, float, type(None), Raw)
 
 
-def kept_bytes(roots: Iterable[Any], seen: dict[int, Any]) -> int:
-    """The size of everything that can be reached from here and was not seen before; now it is.
+def memory_bytes(roots: Iterable[Any], seen: dict[int, Any]) -> int:
+    """The size of everything that can be reached from the roots and is not in `seen`; adds it to `seen`.
 
-    `seen` has objects by their id, and holds them: an id is given again when its object is gone.
+    `seen` has objects by their id and keeps them alive, because Python reuses the id of an object that is gone.
 
-    >>> kept_bytes([[1000, "text"]], {}) == sum(map(sys.getsizeof, ([1000, "text"], 1000, "text")))
+    >>> memory_bytes([[1000, "text"]], {}) == sum(map(sys.getsizeof, ([1000, "text"], 1000, "text")))
     True
     >>> known = ["text" * 9]
-    >>> kept_bytes([known], {id(known): known})
+    >>> memory_bytes([known], {id(known): known})
     0
     """
     total, todo = 0, list(roots)
@@ -34,10 +35,10 @@ def kept_bytes(roots: Iterable[Any], seen: dict[int, Any]) -> int:
         if id(one) in seen or isinstance(one, _NOT_STATE):
             continue
         seen[id(one)] = one
-        # Of raw messages Python does not know how long they are.
+        # Python does not know how long raw messages are.
         total += sys.getsizeof(bytes(one) if isinstance(one, Raw) else one)
         if not isinstance(one, _ATOMS):
-            todo += _inside(one)
+            todo += _references(one)
     return total
 
 
@@ -50,7 +51,7 @@ def attributes_of(one: Any) -> dict[str, Any]:
     return dict(vars(one).items())
 
 
-def _inside(one: Any) -> Iterator[Any]:
+def _references(one: Any) -> Iterator[Any]:
     """What an object refers to."""
     if isinstance(one, Mapping):
         yield from one
@@ -60,7 +61,7 @@ def _inside(one: Any) -> Iterator[Any]:
     if hasattr(one, "__dict__"):
         yield attributes_of(one)
     for kind in type(one).__mro__:
-        names = kind.__dict__.get("__slots__", kind.__dict__.get("__struct_fields__", ()))
+        names = kind.__dict__.get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:
             if hasattr(one, name) and name not in ("__dict__", "__weakref__"):
                 yield getattr(one, name)

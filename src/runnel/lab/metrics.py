@@ -1,4 +1,4 @@
-"""What a trace says about a network: the papers' metrics, each a small function of a trace and a window of time.
+"""The papers' metrics, each a small function of a trace and a window of time.
 
     loads        the load of every broker: message rates, utilisations, table sizes
     over_time    the same, interval by interval
@@ -8,12 +8,12 @@
     forwarding   deliveries, pure forwarders and yield, as mesh Table 2 counts them
     overhead     messages by class
 
-Whether everything was delivered that should have been is asked in `expectation.py`. Rules:
+`expectation.py` checks whether everything was delivered that should have been. Rules:
 
 - The broker message rate is the rate at which publications come *into* a broker, from clients and neighbours alike:
   placement §IV adds up "input message rates", and in green a broker that sinks everything has 40 × 70 msg/min.
 - Loads count whole intervals only: those that begin and end within the window. A window that holds none is a mistake.
-- Sums are integers as long as possible; what comes out does not depend on the order of files.
+- Sums are integers as long as possible, so that results do not depend on the order of files.
 - A metric of publications or deliveries needs all of them: a trace that was sampled or that dropped rows is refused.
 """
 
@@ -30,10 +30,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import InputError
+from runnel.quantities import SECOND
 from runnel.trace.reader import Trace
 
-# Metrics are of a window: who asks for them has it from here.
-from runnel.trace.window import SECOND as SECOND
+# Re-exported: everyone who computes metrics needs it.
 from runnel.trace.window import Window as Window
 
 PUBLICATION = "Publication"  # the class of messages that everything else is overhead to
@@ -41,7 +41,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class Spread(NamedTuple):
+class BrokerSpread(NamedTuple):
     """Values of several brokers, as the papers plot them; the deviation is that of the population."""
 
     mean: float
@@ -49,15 +49,15 @@ class Spread(NamedTuple):
     maximum: float
 
 
-def spread(values: Floats) -> Spread:
+def spread(values: Floats) -> BrokerSpread:
     """Average, standard deviation and maximum; all 0 where there is nothing.
 
     >>> spread(np.array([1.0, 3.0]))
-    Spread(mean=2.0, deviation=1.0, maximum=3.0)
+    BrokerSpread(mean=2.0, deviation=1.0, maximum=3.0)
     """
     if not len(values):
-        return Spread(0.0, 0.0, 0.0)
-    return Spread(float(np.mean(values)), float(np.std(values)), float(np.max(values)))
+        return BrokerSpread(0.0, 0.0, 0.0)
+    return BrokerSpread(float(np.mean(values)), float(np.std(values)), float(np.max(values)))
 
 
 def percentile(values: Ints | Floats, percent: float) -> float:
@@ -121,7 +121,7 @@ class Loads:
 
 
 def loads(trace: Trace, window: Window) -> Loads:
-    """What every broker had to do in a window.
+    """The load of every broker in a window.
 
     Ir, Or and memory are averages over time, matching delay is the average over publications; sizes of tables are
     those at the end of the broker's last interval.
@@ -191,7 +191,7 @@ def intervals(trace: Trace, window: Window) -> pa.Table:
     return table.sort_by([("time_ns", "ascending"), ("broker", "ascending")])
 
 
-def spans(rows: pa.Table) -> pa.Table:
+def interval_spans(rows: pa.Table) -> pa.Table:
     """(broker, first_ns, last_ns): the time that each broker's intervals fill."""
     began = pc.subtract(rows["time_ns"], rows["window_ns"])
     of_each = rows.append_column("began_ns", began).group_by("broker")
@@ -238,7 +238,7 @@ def hop_counts(trace: Trace, window: Window) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Forwarding:
-    """Who handled publications, and for whom. Counted per broker and publication, never per subscriber."""
+    """How many publications brokers handled, and how many of these they delivered; per broker and publication."""
 
     handled: int
     delivered: int  # … by brokers with a local subscription that wants it
@@ -267,7 +267,7 @@ def forwarding(trace: Trace, window: Window) -> Forwarding:
     rows = intervals(trace, window)
     handled = int(_ints(rows, "publications_in").sum())
     found = deliveries(trace, window, ["time_ns", "broker", "advertisement", "counter"])
-    found = found.join(spans(rows), "broker", join_type="inner")
+    found = found.join(interval_spans(rows), "broker", join_type="inner")
     inside = pc.and_(
         pc.greater_equal(found["time_ns"], found["first_ns"]),
         pc.less(found["time_ns"], found["last_ns"]),
@@ -282,7 +282,7 @@ def deliveries(trace: Trace, window: Window, columns: list[str]) -> pa.Table:
     return trace.read("deliveries", start_ns=window.start_ns, end_ns=window.end_ns, columns=columns)
 
 
-def published(trace: Trace, window: Window) -> int:
+def count_published(trace: Trace, window: Window) -> int:
     """How many publications entered the network in a window."""
     require_complete(trace, "publications")
     found = trace.read(

@@ -1,10 +1,10 @@
-"""Networks drawn as trees, side by side: such as one before and after a plan.
+"""Networks drawn as trees side by side, for example before and after a plan.
 
-    Drawing          a tree of brokers: who hangs on whom, how loaded each is, how many clients it has
-    draw_networks    some of them in one figure, as SVG and PNG, in the style of all figures
+    Drawing          a tree of brokers: parents, loads, how many clients each has
+    draw_networks    several of them in one figure, as SVG and PNG, in the style of all figures
 
-A broker is a disc. Its area says how many clients it has, its colour how much of what it can it has to do: white is
-nothing, full blue is all of it, red is more than that. What is below a broker hangs on it.
+A broker is a disc. Its area shows how many clients it has, its colour its utilisation: white is none, full blue is
+100%, red is more. Children are drawn below their parent.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from runnel.allocation.plan import BrokerLoad
 from runnel.errors import InputError
 from runnel.lab.figures import COLOURS, house_style, save
+from runnel.planning.documents.plan import BrokerLoad
 
 _INCHES_EACH = (6.0, 4.2)
 _AREA_MIN, _AREA_MOST = 500.0, 2_600.0
@@ -30,7 +30,7 @@ _FULL, _OVER = to_rgb(COLOURS[0]), to_rgb(COLOURS[1])
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A tree. `parents`: broker → the one it hangs on, None for the root. Who has no load is white."""
+    """A tree. `parents` has each broker's parent, None for the root. A broker without a load is white."""
 
     title: str
     parents: Mapping[str, str | None]
@@ -87,7 +87,7 @@ def shade(ratio: float) -> tuple[float, float, float]:
 
 
 def positions(parents: Mapping[str, str | None]) -> dict[str, tuple[float, float]]:
-    """Where each broker of a tree is drawn: leaves side by side, everybody else in the middle above its own.
+    """Where each broker of a tree is drawn: leaves side by side, every other broker above the middle of its children.
 
     >>> positions({"A": None, "B": "A", "C": "A"})
     {'A': (0.5, 0.0), 'B': (0.0, -1.0), 'C': (1.0, -1.0)}

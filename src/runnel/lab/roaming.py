@@ -1,7 +1,8 @@
-"""Publishers of a scenario that go where their broker thinks they are better off.
+"""Publishers of a scenario that migrate to the broker at which their own broker wants to place them.
 
-A broker asks (`RelocateAsked`), and the publisher gets a session of its own there; its old one goes when it has none
-any more to serve. Meanwhile nothing is published, and what fell due is published late: nothing is left out.
+When a broker asks for it (`RelocateAsked`), the publisher gets a session of its own at the other broker, and the old
+session is closed once the publisher has left it. What falls due while it is paused is published late; nothing is left
+out. The migrations themselves are driven by `sim/migrations.py`.
 """
 
 from __future__ import annotations
@@ -10,22 +11,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from runnel.client.effects import Migrated, RelocateAsked
-from runnel.client.migration import Migration, Step
-from runnel.client.move import Move
+from runnel.client.effects import RelocateAsked
+from runnel.client.migration import MigrationStep, PublisherMigration
 from runnel.client.roaming import RELOCATION_TIMEOUT_S
 from runnel.client.session import Session
+from runnel.quantities import SECOND
+from runnel.sim.migrations import SimulatedMigrations
 from runnel.sim.world import Host, World
 from runnel.workload.files import Event
-from runnel.workload.shape import SECOND
 
-LOOK_NS = SECOND // 10  # at a migration under way, should nothing else happen to it
+LOOK_NS = SECOND // 10
+TIMEOUT_NS = round(RELOCATION_TIMEOUT_S * SECOND)
 
 Note = Callable[[str, str, dict[str, Any]], None]
-"""Told of something at a broker: what kind of thing, and the rest."""
+"""Writes something about a broker into the trace: the broker, the kind of note, the details."""
 
 Open = Callable[[str, str], tuple[Host, Session]]
-"""A session of this name that connects to this broker, and its host."""
+"""Makes a session of this name that connects to this broker; the session and its host."""
 
 
 class PublishingClient:
@@ -50,19 +52,17 @@ class PublishingClient:
         return self.session.publishers[self.id].paused
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Journey:
-    """A migration under way."""
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """A publisher that migrates, and between which brokers."""
 
-    one: PublishingClient
-    target: Host
-    migration: Migration
+    publisher: PublishingClient
     source_broker: str
     target_broker: str
 
 
-class Roaming:
-    """All migrations under way. `open` makes sessions, `go_on` lets a publisher publish what is due."""
+class RoamingPublishers:
+    """The publishers of a scenario. `open` makes sessions, `resume` lets a publisher publish what is due."""
 
     def __init__(
         self,
@@ -76,83 +76,65 @@ class Roaming:
         self._go_on = go_on
         self._note = note
         self._publishers: dict[str, PublishingClient] = {}  # by the name of the host they are on
-        self._under_way: dict[str, Journey] = {}  # by the names of both hosts
+        self._migrations = SimulatedMigrations(
+            world,
+            look_ns=LOOK_NS,
+            timeout_ns=TIMEOUT_NS,
+            relocate=self._relocate,
+            look=self._advance,
+        )
+        self._relocations: dict[PublisherMigration, Relocation] = {}
 
     @property
     def is_under_way(self) -> bool:
-        """Whether anybody migrates."""
-        return bool(self._under_way)
+        """Whether a publisher migrates."""
+        return bool(self._migrations)
 
     def add(self, one: PublishingClient) -> None:
-        """A publisher begins."""
+        """A publisher has a session now."""
         self._publishers[one.host.name] = one
 
-    def told(self, host: Host, effect: Any) -> None:
-        """A publisher's session told something: to go elsewhere, or what a migration waits for."""
-        world = self._world
-        if isinstance(effect, RelocateAsked) and host.name in self._publishers:
-            world.at(world.now, self._begin, self._publishers[host.name], effect.broker)
-        journey = self._under_way.get(host.name)
-        if journey is not None:
-            if isinstance(effect, Migrated) and host is journey.target:
-                journey.migration.arrived(effect)
-            world.at(world.now, self._advance, journey)
+    def handle_effect(self, host: Host, effect: Any) -> None:
+        """A session had an effect: a broker may ask for a migration, or one under way may go on."""
+        self._migrations.handle_effect(host, effect)
 
-    def _begin(self, one: PublishingClient, broker: str) -> None:
-        home = one.session.home
-        if one.host.name in self._under_way or home is None or home.broker == broker:
+    def _relocate(self, host: Host, asked: RelocateAsked) -> None:
+        one = self._publishers.get(host.name)
+        if one is None or one.session.home is None:
             return
-        if one.session.move is not Move.STEADY or one.is_paused:
-            return
-        one.moves += 1
-        target, session = self._open(f"{one.name}/{one.moves}", broker)
-        now = self._world.now
-        timeout_ns = round(RELOCATION_TIMEOUT_S * SECOND)
-        migration = Migration(one.id, one.session, session, now, timeout_ns)
-        journey = Journey(one, target, migration, home.broker, broker)
-        self._under_way[one.host.name] = self._under_way[target.name] = journey
-        self._world.flush(target)
-        self._look(journey)
+        source_broker = one.session.home.broker
 
-    def _look(self, journey: Journey) -> None:
-        self._advance(journey)
-        if self._is_under_way(journey):
-            self._world.at(self._world.now + LOOK_NS, self._look, journey)
+        def open() -> Session:
+            one.moves += 1
+            _, session = self._open(f"{one.name}/{one.moves}", asked.broker)
+            return session
 
-    def _is_under_way(self, journey: Journey) -> bool:
-        return self._under_way.get(journey.target.name) is journey
+        migration = self._migrations.begin(one.id, one.session, asked.broker, open)
+        if migration is not None:
+            self._relocations[migration] = Relocation(one, source_broker, asked.broker)
 
-    def _advance(self, journey: Journey) -> None:
-        if not self._is_under_way(journey):
-            return
-        is_over = journey.migration.advance(self._world.now)
-        for host in (journey.one.host, journey.target):
-            self._world.flush(host)
-        if is_over:
-            self._finish(journey)
+    def _advance(self, migration: PublisherMigration) -> None:
+        if self._migrations.advance(migration):
+            self._finish(migration, self._relocations.pop(migration))
 
-    def _finish(self, journey: Journey) -> None:
-        """The publisher goes on at the one broker or the other; the session that it does not need is over."""
-        one, target, migration = journey.one, journey.target, journey.migration
-        source = one.host
-        del self._under_way[source.name], self._under_way[target.name]
-        is_done = migration.step is Step.DONE
+    def _finish(self, migration: PublisherMigration, relocation: Relocation) -> None:
+        """Let the publisher go on at one of the two brokers, and close the session that it does not need."""
+        one = relocation.publisher
+        is_done = migration.step is MigrationStep.DONE
         if is_done:
-            del self._publishers[source.name]
-            one.host, one.session = target, migration.target
-            self._publishers[target.name] = one
-        told = {
+            del self._publishers[one.host.name]
+            one.session = migration.target
+            one.host = self._world.hosts[one.session.config.name]
+            self._publishers[one.host.name] = one
+        details = {
             "publisher": one.name,
-            "from": journey.source_broker,
-            "to": journey.target_broker,
+            "from": relocation.source_broker,
+            "to": relocation.target_broker,
             "is_done": is_done,
             "pause_ns": migration.resumed_at - migration.paused_at if is_done else None,
         }
-        self._note(journey.source_broker, "publisher-migrated", told)
-        left, session = (source, migration.source) if is_done else (target, migration.target)
-        session.close()
-        self._world.flush(left)
-        left.stop()
+        self._note(relocation.source_broker, "publisher-migrated", details)
+        self._migrations.close(migration.source if is_done else migration.target)
         if one.is_late:
             one.is_late = False
             self._go_on(one)

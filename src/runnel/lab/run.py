@@ -3,7 +3,7 @@
     links up → publishers ready → subscribers ready → time zero ── warm-up ──▶ window ──▶ drained
 
 One scenario and one seed give one trace, value for value, whatever the hash seed. `run.json` in the trace's
-directory says when the window was, so that whoever reads the trace needs nothing else. It tells nothing of wall clocks.
+directory says when the window was, so that a reader of the trace needs nothing else. It holds no wall-clock times.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from msgspec import Struct
 
 from runnel.broker.links import LinkConfig
 from runnel.errors import InputError
-from runnel.lab.clients import Clients
-from runnel.lab.crowd import make_crowd
+from runnel.lab.clients import ScenarioClients
 from runnel.lab.scenario import Scenario
-from runnel.lab.waits import Waits
-from runnel.lab.world import ACK_EVERY, MILLISECOND, SECOND, LabWorld
+from runnel.lab.scenario_workload import make_scenario_workload
+from runnel.lab.waits import OutputWaits
+from runnel.lab.world import ACK_EVERY, LabWorld
+from runnel.quantities import MILLISECOND, SECOND
 from runnel.trace.folder import write_whole
 from runnel.workload.shape import Workload
 
@@ -34,7 +35,7 @@ PATIENCE_NS = 3_600 * SECOND
 PROGRESS_STEPS = 50
 
 OnProgress = Callable[[float, str], None]
-"""Told how much is done, from 0 to 1, and what is being done."""
+"""Called with how much is done, from 0 to 1, and what is being done."""
 
 
 class RunInfo(Struct, frozen=True):
@@ -56,8 +57,8 @@ class RunInfo(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What came of a run. `trace` is the directory; seconds are of the wall clock, unless they are of the CPU."""
+class ScenarioRun:
+    """The result of a run. `trace` is a directory; seconds are by the wall clock, unless the name says CPU."""
 
     trace: Path
     info: RunInfo
@@ -68,20 +69,22 @@ class Run:
     window_s: float  # what the simulation from time zero to the end of the window took
     window_cpu_s: float
     wall_s: float
-    kept_bytes: Mapping[str, int]  # in memory at the end of the window, where there are modules
+    memory_bytes: Mapping[str, int]  # in memory at the end of the window, where there are modules
     client_wait_ns: float  # in the window: from a client's queue until it has left, on average
 
 
 def run_scenario(
     scenario: Scenario, out: Path, seed: int | None = None, on_progress: OnProgress | None = None
-) -> Run:
+) -> ScenarioRun:
     """Run a scenario; the trace is written to `out`/trace, which must not hold one already."""
-    with _no_garbage():
-        return _Run(scenario, out, scenario.seed if seed is None else seed, on_progress).go()
+    with _garbage_collector_off():
+        return _ScenarioRunner(
+            scenario, out, scenario.seed if seed is None else seed, on_progress
+        ).run()
 
 
 def read_run_info(trace: Path) -> RunInfo:
-    """What a trace says of the run that it is about."""
+    """Read `run.json` of a trace."""
     try:
         return msgspec.json.decode((trace / RUN_FILE).read_bytes(), type=RunInfo)
     except OSError:
@@ -92,7 +95,7 @@ def read_run_info(trace: Path) -> RunInfo:
         raise InputError(f"{trace / RUN_FILE}: cannot be read: {error}") from None
 
 
-class _Run:
+class _ScenarioRunner:
     """One run."""
 
     def __init__(
@@ -104,8 +107,8 @@ class _Run:
         self._tell = on_progress or (lambda share, what: None)
         self._trace = out / "trace"
         shape = scenario.shape(seed)
-        self._workload: Workload = make_crowd(scenario, shape, seed)
-        self._clients = Clients(
+        self._workload: Workload = make_scenario_workload(scenario, shape, seed)
+        self._clients = ScenarioClients(
             *(self._workload, shape.brokers, scenario.clients),
             follow=scenario.placement is not None,
         )
@@ -114,11 +117,11 @@ class _Run:
         link = self._lab.link_config(LinkConfig(ack_every=ACK_EVERY))
         self._clients.enter(self._world, link, self._lab.note)
 
-    def go(self) -> Run:
-        """Carry out the script."""
+    def run(self) -> ScenarioRun:
+        """Carry out the run from the first broker to the closed trace."""
         self._build()
         gc.collect()
-        gc.freeze()  # nothing of a world that stands becomes garbage
+        gc.freeze()  # the objects of a complete world never become garbage
         build_s = perf_counter() - self._began
         time = self._scenario.time
         zero = self._world.now
@@ -128,23 +131,23 @@ class _Run:
         self._clients.begin(zero, end)
         for change in self._scenario.changes:
             if change.broker and (at := zero + round(change.at_s * SECOND)) < end:
-                self._world.at(at, self._lab.change, change)
-        self._pass(zero, start, "warming up")
-        waits = Waits(self._world)
+                self._world.at(at, self._lab.apply_change, change)
+        self._simulate_until(zero, start, "warming up")
+        waits = OutputWaits(self._world)
         waits.begin()
-        self._pass(start, end, "measuring")
+        self._simulate_until(start, end, "measuring")
         waits.end()
         window_s = perf_counter() - self._began - build_s
         window_cpu_s = process_time() - cpu_before
         window_handlings = self._lab.handlings - before
-        kept_bytes = self._lab.kept_bytes() if self._scenario.placement else {}
+        memory_bytes = self._lab.memory_bytes() if self._scenario.placement else {}
         drained = self._drain()
         info = self._info(zero, start, end, drained)
         handlings = self._lab.handlings
         self._lab.close()
         self._write(info)
         self._tell(1.0, "done")
-        return Run(
+        return ScenarioRun(
             self._trace,
             info,
             handlings,
@@ -154,12 +157,12 @@ class _Run:
             window_s,
             window_cpu_s,
             perf_counter() - self._began,
-            kept_bytes,
+            memory_bytes,
             waits.mean_ns,
         )
 
     def _build(self) -> None:
-        """Up to time zero: everybody is there, and every route is known."""
+        """Bring the world to time zero: all brokers and clients are connected, and every route is known."""
         lab, clients = self._lab, self._clients
         self._tell(0.0, "starting brokers")
         lab.start()
@@ -191,8 +194,8 @@ class _Run:
                 )
             self._world.run(self._world.now + STEP_NS)
 
-    def _pass(self, start: int, end: int, what: str) -> None:
-        """Let time pass, and tell how it goes."""
+    def _simulate_until(self, start: int, end: int, what: str) -> None:
+        """Simulate from `start` to `end`, and report progress."""
         zero_s, all_s = self._scenario.time.warm_up_s, self._scenario.time.measure_s
         done_s = 0.0 if what == "warming up" else zero_s
         for step in range(1, PROGRESS_STEPS + 1):
@@ -201,7 +204,7 @@ class _Run:
             self._tell(passed_s / (zero_s + all_s), what)
 
     def _drain(self) -> bool:
-        """Let what is under way arrive; whether it did in time."""
+        """Let what is under way arrive; whether it arrived in time."""
         world, clients = self._world, self._clients
         deadline = world.now + round(self._scenario.time.drain_s_max * SECOND)
         while clients.roaming.is_under_way and world.now < deadline:
@@ -236,8 +239,8 @@ class _Run:
 
 
 @contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Let the collector rest while a world is built: there is nothing to find, and much to look at."""
+def _garbage_collector_off() -> Iterator[None]:
+    """Switch the garbage collector off meanwhile: it would visit many objects and find no garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:

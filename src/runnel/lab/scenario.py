@@ -34,11 +34,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from runnel.complaints import explain
+from runnel.compose import read_routing, routing_shape, settings_by_module
 from runnel.errors import InputError
 from runnel.lab.inventory import make_inventory
-from runnel.lab.laid import Laid
+from runnel.lab.planned_network import PlannedNetwork
 from runnel.lab.shapes import Shape, make_shape
-from runnel.placement.config import PlacementConfig
+from runnel.modules.placement.config import PlacementConfig
+from runnel.routing.tree import TREE
 from runnel.sim.resources import Resources
 from runnel.workload.parameters import Parameters, Rate, Seconds, Share, read_parameters
 from runnel.workload.registry import NAMES as WORKLOADS
@@ -48,12 +50,9 @@ Bytes = Annotated[int, Meta(ge=0, le=1 << 40)]
 Positive = Annotated[float, Meta(ge=0.001, le=1e8)]
 _P = TypeVar("_P", bound=Parameters)
 
-MODULES: Mapping[str, type[Struct]] = {"placement": PlacementConfig}
-"""What brokers can do beyond plain routing, by name, with what each is told."""
 
-
-class Means(Parameters, frozen=True):
-    """[resources]: the same for every broker; 0 is matching that takes no time, or bandwidth without limit."""
+class ResourceSettings(Parameters, frozen=True):
+    """[resources], the same for every broker. 0 means that matching takes no time, or that bandwidth has no limit."""
 
     match_us_each: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
     match_us_base: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
@@ -70,14 +69,7 @@ class Means(Parameters, frozen=True):
         )
 
 
-class Routing(Parameters, frozen=True):
-    """[routing]: both switches of routing on a tree."""
-
-    covering: bool = True
-    advertisements: bool = True
-
-
-class NetworkOf(Parameters, frozen=True):
+class NetworkSettings(Parameters, frozen=True):
     """[network]: what lies between hosts.
 
     With a `latency_spread` every link between brokers has a latency of its own, drawn from 1 − spread to 1 + spread
@@ -92,12 +84,12 @@ class NetworkOf(Parameters, frozen=True):
     heartbeat_s: Annotated[float, Meta(ge=0.05, le=86_400)] = 300.0
 
 
-class ClientsOf(Parameters, frozen=True):
-    """[clients]: where they are, what publications carry along, and how subscribers take what they get.
+class ClientSettings(Parameters, frozen=True):
+    """[clients]: their brokers, the size of payloads, and how subscribers read.
 
-    Subscribers read every so often, all that has come until then: nobody waits for them, and it saves most of the
-    time that they take. `verify` lets them match and de-duplicate, as every other client does, rather than count; where
-    clients are moved, that is needed.
+    Subscribers read at intervals everything that has come meanwhile: nothing waits for them, and it saves most of the
+    time that simulating them takes. With `verify` they match and de-duplicate as every other client does, instead of
+    only counting; this is needed if clients move.
     """
 
     placement: Literal["workload", "random", "round-robin"] = "workload"
@@ -106,15 +98,15 @@ class ClientsOf(Parameters, frozen=True):
     read_every_s: Seconds = 60.0
 
 
-class Time(Parameters, frozen=True):
-    """[time]: what is measured comes after the warm-up; then what is under way may arrive."""
+class TimeSettings(Parameters, frozen=True):
+    """[time]: the warm-up, the time that is measured, and how long what is under way may then take to arrive."""
 
     warm_up_s: Seconds = 10.0
     measure_s: Positive = 60.0
     drain_s_max: Seconds = 60.0
 
 
-class TraceOf(Parameters, frozen=True):
+class ScenarioTraceSettings(Parameters, frozen=True):
     """[trace]: one publication of so many; the load of brokers so often; the two large tables or not."""
 
     sample: Annotated[int, Meta(ge=1, le=1_000_000_000)] = 1
@@ -123,7 +115,7 @@ class TraceOf(Parameters, frozen=True):
     deliveries: bool = True
 
 
-class Change(Parameters, frozen=True):
+class ScenarioChange(Parameters, frozen=True):
     """[[changes]]: something that happens at a time."""
 
     at_s: Seconds
@@ -146,8 +138,8 @@ _KEYS_OF: Mapping[str, frozenset[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """Something with a name and parameters, which whoever makes it will check."""
+class NamedParameters:
+    """A name with parameters, which are checked when the thing of that name is made."""
 
     name: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -155,42 +147,50 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """An experiment, read and verified. `folder` is where files that it names are looked for."""
+    """A scenario, read and verified. Files that it names are looked for in `folder`."""
 
     name: str
-    topology: Named
-    workload: Named
+    topology: NamedParameters
+    workload: NamedParameters
     seed: int = 1
-    inventory: Named | None = None
-    means: Means = field(default_factory=Means)
-    routing: Routing = field(default_factory=Routing)
-    network: NetworkOf = field(default_factory=NetworkOf)
-    clients: ClientsOf = field(default_factory=ClientsOf)
-    time: Time = field(default_factory=Time)
-    placement: PlacementConfig | None = None  # without it publishers stay where they are
-    trace: TraceOf = field(default_factory=TraceOf)
-    changes: tuple[Change, ...] = ()
+    inventory: NamedParameters | None = None
+    means: ResourceSettings = field(default_factory=ResourceSettings)
+    strategy: str = TREE.name
+    routing: Struct = field(default_factory=TREE.settings)
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    clients: ClientSettings = field(default_factory=ClientSettings)
+    time: TimeSettings = field(default_factory=TimeSettings)
+    modules: Mapping[str, Struct] = field(default_factory=dict)  # with their settings
+    trace: ScenarioTraceSettings = field(default_factory=ScenarioTraceSettings)
+    changes: tuple[ScenarioChange, ...] = ()
     folder: Path = Path()
-    laid: Laid | None = (
+    planned: PlannedNetwork | None = (
         None  # a plan's overlay and places, instead of those of topology and inventory
     )
 
+    @property
+    def placement(self) -> PlacementConfig | None:
+        """How publishers are placed; without it they stay where they are."""
+        config = self.modules.get("placement")
+        assert config is None or isinstance(config, PlacementConfig)
+        return config
+
     def shape(self, seed: int | None = None) -> Shape:
         """The brokers and their links."""
-        if self.laid is not None:
-            return self.laid.shape
-        with at("topology"):
+        if self.planned is not None:
+            return self.planned.shape
+        with errors_at("topology"):
             return make_shape(
                 self.topology.name, self.topology.parameters, self.seed if seed is None else seed
             )
 
     def resources(self, shape: Shape) -> dict[str, Resources]:
         """What each broker has to work with."""
-        if self.laid is not None:
-            return dict(self.laid.resources)
+        if self.planned is not None:
+            return dict(self.planned.resources)
         if self.inventory is None:
             return dict.fromkeys(shape.brokers, self.means.for_world())
-        with at("inventory"):
+        with errors_at("inventory"):
             return make_inventory(self.inventory.name, self.inventory.parameters, shape.brokers)
 
 
@@ -206,13 +206,13 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def scenario_names() -> list[str]:
-    """The scenarios that come along."""
+    """The names of the scenarios that come with Runnel."""
     files = resources.files("runnel.lab").joinpath("scenarios").iterdir()
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 
 
 def named_scenario(name: str) -> Scenario:
-    """One of the scenarios that come along."""
+    """One of the scenarios that come with Runnel."""
     if name not in scenario_names():
         raise InputError(f"there is no scenario {name!r}; there are {', '.join(scenario_names())}")
     file = resources.files("runnel.lab").joinpath("scenarios", f"{name}.toml")
@@ -242,7 +242,7 @@ def is_scenario(path: Path) -> bool:
 def make_scenario(
     tables: Mapping[str, Any], name: str = "scenario", folder: Path = Path()
 ) -> Scenario:
-    """Verify what a file says, already taken apart.
+    """Make a scenario of the tables of a file, and verify it.
 
     >>> made = make_scenario({"topology": {"shape": "star"}, "workload": {"name": "stocks"}})
     >>> made.shape().brokers
@@ -255,20 +255,23 @@ def make_scenario(
     changes = tables.get("changes", [])
     if not isinstance(changes, list):
         raise InputError("changes: must be a list of tables: write [[changes]]")
+    routing = _find_table(tables, "routing")
+    strategy, settings = read_routing(_convert_table("routing", routing, routing_shape(routing)))
     scenario = Scenario(
         name=name,
-        topology=_named(tables, "topology", "shape"),
-        workload=_named(tables, "workload", "name"),
-        seed=_whole(tables, "seed", 1),
-        inventory=_named(tables, "inventory", "name") if "inventory" in tables else None,
-        means=_table(tables, "resources", Means),
-        routing=_table(tables, "routing", Routing),
-        network=_table(tables, "network", NetworkOf),
-        clients=_table(tables, "clients", ClientsOf),
-        time=_table(tables, "time", Time),
-        **_modules(tables),
-        trace=_table(tables, "trace", TraceOf),
-        changes=tuple(_change(number, table) for number, table in enumerate(changes)),
+        topology=_read_named(tables, "topology", "shape"),
+        workload=_read_named(tables, "workload", "name"),
+        seed=_read_whole_number(tables, "seed", 1),
+        inventory=_read_named(tables, "inventory", "name") if "inventory" in tables else None,
+        means=_read_table(tables, "resources", ResourceSettings),
+        strategy=strategy,
+        routing=settings,
+        network=_read_table(tables, "network", NetworkSettings),
+        clients=_read_table(tables, "clients", ClientSettings),
+        time=_read_table(tables, "time", TimeSettings),
+        modules=_read_modules(tables),
+        trace=_read_table(tables, "trace", ScenarioTraceSettings),
+        changes=tuple(_read_change(number, table) for number, table in enumerate(changes)),
         folder=folder,
     )
     _verify(scenario)
@@ -276,8 +279,8 @@ def make_scenario(
 
 
 @contextmanager
-def at(place: str) -> Iterator[None]:
-    """Let complaints begin with their place in the file."""
+def errors_at(place: str) -> Iterator[None]:
+    """Prefix every InputError with its place in the file."""
     try:
         yield
     except InputError as error:
@@ -301,57 +304,61 @@ def _verify_keys(tables: Mapping[str, Any]) -> None:
         raise InputError("resources: there is an inventory already: leave one of the two out")
 
 
-def _get(tables: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _find_table(tables: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     table = tables.get(key, {})
     if not isinstance(table, dict):
         raise InputError(f"{key}: must be a table: write [{key}]")
     return table
 
 
-def _table(tables: Mapping[str, Any], key: str, kind: type[_P]) -> _P:
-    with at(key):
-        return read_parameters(kind, _get(tables, key))
+def _read_table(tables: Mapping[str, Any], key: str, kind: type[_P]) -> _P:
+    with errors_at(key):
+        return read_parameters(kind, _find_table(tables, key))
 
 
-def _whole(tables: Mapping[str, Any], key: str, default: int) -> int:
+def _read_whole_number(tables: Mapping[str, Any], key: str, default: int) -> int:
     value = tables.get(key, default)
     if type(value) is not int or value < 0:
         raise InputError(f"{key}: must be a whole number, 0 or more, got {value!r}")
     return value
 
 
-def _named(tables: Mapping[str, Any], key: str, by: str) -> Named:
+def _read_named(tables: Mapping[str, Any], key: str, by: str) -> NamedParameters:
     """A table of which one key is the name and the others are parameters."""
-    table = dict(_get(tables, key))
+    table = dict(_find_table(tables, key))
     name = table.pop(by, None)
     if not isinstance(name, str):
         raise InputError(f'{key}.{by}: must be a name in quotes: write {by} = "…"')
-    return Named(name, table)
+    return NamedParameters(name, table)
 
 
-def _modules(tables: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, table in _get(tables, "modules").items():
-        if name not in MODULES:
-            known = ", ".join(MODULES)
+def _read_modules(tables: Mapping[str, Any]) -> dict[str, Struct]:
+    found: dict[str, Struct] = {}
+    shapes = settings_by_module()
+    for name, table in _find_table(tables, "modules").items():
+        if name not in shapes:
+            known = ", ".join(shapes)
             raise InputError(f"modules.{name}: there is no such module; known here: {known}")
         if not isinstance(table, dict):
             raise InputError(f"modules.{name}: must be a table: write [modules.{name}]")
-        try:
-            found[name] = msgspec.convert(table, MODULES[name])
-        except msgspec.ValidationError as error:
-            raise InputError(
-                f"modules.{name}.{explain(str(error), table, MODULES[name])}"
-            ) from None
+        found[name] = _convert_table(f"modules.{name}", table, shapes[name])
     return found
 
 
-def _change(number: int, table: Any) -> Change:
+def _convert_table(place: str, table: Mapping[str, Any], shape: type[Struct]) -> Struct:
+    """A table whose keys a strategy or a module has declared."""
+    try:
+        return msgspec.convert(table, shape)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{place}.{explain(str(error), table, shape)}") from None
+
+
+def _read_change(number: int, table: Any) -> ScenarioChange:
     place = f"changes[{number}]"
     if not isinstance(table, dict):
         raise InputError(f"{place}: must be a table: write [[changes]]")
-    with at(place):
-        change = read_parameters(Change, table)
+    with errors_at(place):
+        change = read_parameters(ScenarioChange, table)
         keys = _KEYS_OF[change.kind]
         for key in table:
             if key not in keys and key not in ("at_s", "kind"):
@@ -365,7 +372,7 @@ def _change(number: int, table: Any) -> Change:
 
 
 def _verify(scenario: Scenario) -> None:
-    """What can be found out before anything runs, without making the workload."""
+    """Check what can be checked before anything runs, without making the workload."""
     shape = scenario.shape()
     scenario.resources(shape)
     if scenario.workload.name not in WORKLOADS:

@@ -4,7 +4,7 @@
     star         broker 0 in the middle
     line         one after the other
     clusters     PEER: cluster-heads in a line, edge brokers at each (B10 is a head, B11 and B12 are its edges)
-    random       every broker at an earlier one that has fewer than `degree_max` neighbours, by lot
+    random       every broker hangs on a randomly chosen earlier one with fewer than `degree_max` neighbours
 
     balance-local    Fig. 11 left: a star of B0 and the edge brokers B1 to B4
     balance-global   Fig. 11 right: 12 brokers, 4 clusters in a line with 2 edge brokers each
@@ -27,7 +27,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from runnel.errors import InputError
-from runnel.topology.plan import LinkOf
+from runnel.network.topology import LinkOf
 from runnel.workload.parameters import Parameters, read_parameters
 
 Brokers = Annotated[int, Meta(ge=1, le=100_000)]
@@ -42,8 +42,8 @@ class Shape:
     links: tuple[LinkOf, ...]
 
 
-class Nothing(Parameters, frozen=True):
-    """For shapes that are printed as they are."""
+class NoParameters(Parameters, frozen=True):
+    """For the papers' shapes that leave nothing to choose."""
 
 
 class TreeParameters(Parameters, frozen=True):
@@ -67,20 +67,20 @@ class ClusterParameters(Parameters, frozen=True):
 
 
 class RandomParameters(Parameters, frozen=True):
-    """A tree by lot."""
+    """A random tree."""
 
     brokers: Brokers = 120
     degree_max: Annotated[int, Meta(ge=2, le=10_000)] = 3
 
 
-class PlacementParameters(Parameters, frozen=True):
+class PlacementShapeParameters(Parameters, frozen=True):
     """The tree of placement."""
 
     brokers: Brokers = 63
     fan_out: Literal[2, 4] = 2
 
 
-class GreenParameters(Parameters, frozen=True):
+class GreenShapeParameters(Parameters, frozen=True):
     """The tree that MANUAL makes."""
 
     brokers: Brokers = 80
@@ -101,27 +101,27 @@ def make_shape(name: str, parameters: Mapping[str, Any] | None = None, seed: int
     return make(read_parameters(parameters_kind, parameters or {}), Random(f"{seed}/shape/{name}"))
 
 
-def _joined(parents: list[int]) -> Shape:
-    """A tree in which broker n + 1 hangs at the n-th parent."""
+def _shape_of_parents(parents: list[int]) -> Shape:
+    """The tree in which the parent of broker n + 1 is the n-th of these."""
     names = tuple(f"B{n}" for n in range(len(parents) + 1))
     links = tuple((names[n + 1], names[parent]) for n, parent in enumerate(parents))
     return Shape(names, links)
 
 
-def _tree(parameters: TreeParameters | PlacementParameters, random: Random) -> Shape:
-    return _joined([n // parameters.fan_out for n in range(parameters.brokers - 1)])
+def _tree(parameters: TreeParameters | PlacementShapeParameters, random: Random) -> Shape:
+    return _shape_of_parents([n // parameters.fan_out for n in range(parameters.brokers - 1)])
 
 
-def _green(parameters: GreenParameters, random: Random) -> Shape:
+def _green(parameters: GreenShapeParameters, random: Random) -> Shape:
     return _tree(TreeParameters(brokers=parameters.brokers), random)
 
 
 def _star(parameters: SizeParameters, random: Random) -> Shape:
-    return _joined([0] * (parameters.brokers - 1))
+    return _shape_of_parents([0] * (parameters.brokers - 1))
 
 
 def _line(parameters: SizeParameters, random: Random) -> Shape:
-    return _joined(list(range(parameters.brokers - 1)))
+    return _shape_of_parents(list(range(parameters.brokers - 1)))
 
 
 def _clusters(parameters: ClusterParameters, random: Random) -> Shape:
@@ -155,10 +155,10 @@ def _random(parameters: RandomParameters, random: Random) -> Shape:
             free[place] = free[-1]
             free.pop()
         free.append(broker)
-    return _joined(parents)
+    return _shape_of_parents(parents)
 
 
-def _mesh(brokers: int) -> Callable[[Nothing, Random], Shape]:
+def _mesh(brokers: int) -> Callable[[NoParameters, Random], Shape]:
     return lambda _, random: _random(RandomParameters(brokers=brokers, degree_max=3), random)
 
 
@@ -168,13 +168,13 @@ SHAPES: Mapping[str, tuple[type[Parameters], Callable[[Any, Random], Shape]]] = 
     "line": (SizeParameters, _line),
     "clusters": (ClusterParameters, _clusters),
     "random": (RandomParameters, _random),
-    "balance-local": (Nothing, lambda _, random: _star(SizeParameters(brokers=5), random)),
-    "balance-global": (Nothing, lambda _, random: _clusters(ClusterParameters(), random)),
-    "placement": (PlacementParameters, _tree),
-    "green": (GreenParameters, _green),
-    "mesh-c1": (Nothing, _mesh(120)),
-    "mesh-c2": (Nothing, _mesh(250)),
-    "mesh-c3": (Nothing, _mesh(500)),
-    "mesh-cpl": (Nothing, _mesh(21)),
+    "balance-local": (NoParameters, lambda _, random: _star(SizeParameters(brokers=5), random)),
+    "balance-global": (NoParameters, lambda _, random: _clusters(ClusterParameters(), random)),
+    "placement": (PlacementShapeParameters, _tree),
+    "green": (GreenShapeParameters, _green),
+    "mesh-c1": (NoParameters, _mesh(120)),
+    "mesh-c2": (NoParameters, _mesh(250)),
+    "mesh-c3": (NoParameters, _mesh(500)),
+    "mesh-cpl": (NoParameters, _mesh(21)),
 }
-"""What each shape takes, and who makes it."""
+"""The parameters of each shape, and the function that makes it."""

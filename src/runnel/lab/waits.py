@@ -3,8 +3,8 @@
 A trace follows a publication up to the client's queue. Where bandwidth is limited, what is in that queue leaves one
 after the other: with 4 ms for each, the last of 200 clients has it 800 ms later. This adds that up.
 
-Whoever is not held by the bandwidth but by a link whose window is full is not counted: that is where brokers are
-overloaded, and a delay has no end.
+Waiting for the window of a link to open is not counted: this happens when brokers are overloaded, and then delays grow
+without bound.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from runnel.sim.world import Host, World
 from runnel.wire.header import LENGTH_BYTES, PUBLICATION_TAG
 
 
-class Waits:
-    """From `begin` to `end`: how many publications went to clients, and how long all of them waited."""
+class OutputWaits:
+    """Counts publications that went to clients between `begin` and `end`, and how long they waited in all."""
 
     def __init__(self, world: World) -> None:
         self.count = self.total_ns = 0
@@ -25,25 +25,25 @@ class Waits:
         self._neighbours: frozenset[int] = frozenset()  # connections between brokers
 
     def begin(self) -> None:
-        """Everybody is there; look on from now."""
+        """Start to count; all brokers are connected."""
         self._neighbours = frozenset(
             link.conn
             for broker in self._world.brokers
             for link in broker.links.values()
-            if not link.is_client
+            if link.is_neighbour
         )
-        self._world.on_write = self._wrote
+        self._world.on_write = self._count_wait
 
     def end(self) -> None:
-        """Look away."""
+        """Stop counting."""
         self._world.on_write = None
 
     @property
     def mean_ns(self) -> float:
-        """On average; 0 where nothing limits the output."""
+        """The average wait; 0 if nothing limits the output."""
         return self.total_ns / self.count if self.count else 0.0
 
-    def _wrote(
+    def _count_wait(
         self, host: Host, conns: Sequence[int], frames: Sequence[bytes], began: int, each_ns: int
     ) -> None:
         """A host writes the same to connections, one after the other, from `began` on."""

@@ -1,6 +1,6 @@
-"""The brokers of a scenario in a simulated world, each with its trace; and what a scenario does to them later.
+"""The brokers of a scenario in a simulated world, each recorded into the trace. They can be stopped and started.
 
-One matcher serves the whole world, and one recorder and writer the whole trace. The brokers are those that ship.
+All brokers share one matcher, and one recorder and writer of traces. The broker code is the one that ships.
 """
 
 from __future__ import annotations
@@ -14,34 +14,29 @@ from typing import Any
 from runnel.broker.broker import Broker
 from runnel.broker.config import BrokerConfig, client_link_config
 from runnel.broker.links import LinkConfig
-from runnel.broker.module import Context, Module
-from runnel.lab.memory import attributes_of, kept_bytes
-from runnel.lab.scenario import Change, Scenario
+from runnel.broker.module import Surroundings
+from runnel.compose import BrokerSpec, make_broker
+from runnel.lab.memory import attributes_of, memory_bytes
+from runnel.lab.scenario import Scenario, ScenarioChange
 from runnel.lab.shapes import Shape
-from runnel.placement.grape_module import Grape
-from runnel.placement.migration import Migration
-from runnel.placement.pop_module import Pop
-from runnel.routing.tree import TreeConfig, TreeRouting
-from runnel.sim.resources import Resources, memory_used
+from runnel.quantities import MILLISECOND, SECOND
+from runnel.sim.resources import Resources
 from runnel.sim.world import Host, Watcher, World
-from runnel.trace.module import Gauges, Tracing
-from runnel.trace.setup import Settings, WorldTrace
+from runnel.trace.module import Tracing
+from runnel.trace.setup import TraceOptions, WorldTrace
 
-SECOND = 1_000_000_000
-MILLISECOND = 1_000_000
 ACK_EVERY = 256
-"""Frames: nobody waits for these acknowledgements, so they are rarer here than on a node."""
+"""Frames between acknowledgements. Nothing waits for them here, so they are rarer than on a node."""
 
 
 class LabWorld:
-    """A world with the brokers of a scenario; clients are somebody else's business."""
+    """A world with the brokers of a scenario. Its clients are in clients.py."""
 
     def __init__(self, scenario: Scenario, seed: int, directory: Path, watcher: Watcher) -> None:
         self.scenario = scenario
         self.shape: Shape = scenario.shape(seed)
         self.world = World(seed, watcher, logs=False)
         self.tracing: dict[str, Tracing] = {}
-        self._modules: dict[str, tuple[Module, ...]] = {}  # besides tracing
         self._seed = seed
         self._resources = scenario.resources(self.shape)
         self._starts = 0
@@ -52,13 +47,11 @@ class LabWorld:
             self._neighbours[one].append(other)
             self._neighbours[other].append(one)
         network = self.world.network
-        network.splits = (
-            False  # the real network's tricks are for tests of brokers, not for measuring
-        )
+        network.splits = False  # splitting chunks is for testing brokers, not for measuring
         network.latency_of = self._latency
         network.bytes_per_second = scenario.network.bytes_per_s
         trace = scenario.trace
-        settings = Settings(
+        settings = TraceOptions(
             directory,
             sample=trace.sample,
             interval_ns=round(trace.interval_s * SECOND),
@@ -68,7 +61,7 @@ class LabWorld:
         self.trace = WorldTrace(settings, lambda: self.world.now)
 
     def link_config(self, config: LinkConfig) -> LinkConfig:
-        """The limits of a link, with the heartbeat of this network."""
+        """The same limits of a link, with the heartbeat of this scenario."""
         heartbeat_ns = round(self.scenario.network.heartbeat_s * SECOND)
         return LinkConfig(
             heartbeat_ns,
@@ -82,7 +75,8 @@ class LabWorld:
         network = self.scenario.network
         if one not in self._dials or other not in self._dials:
             return round(network.client_latency_ms * MILLISECOND)
-        # Drawn by name: a link has the same latency whatever else there is.
+        # Drawn by the names of the two ends, so that it does not depend on which other links there are.
+        one, other = sorted((one, other))
         factor = Random(f"{self._seed}/latency/{one}/{other}").uniform(-1.0, 1.0)
         return round(network.latency_ms * (1 + network.latency_spread * factor) * MILLISECOND)
 
@@ -96,41 +90,31 @@ class LabWorld:
     def _start(self, name: str) -> None:
         host = self.world.host(name, self._resources[name])
         self._starts += 1
-        tree = TreeConfig(self.scenario.routing.covering, self.scenario.routing.advertisements)
-        tracing = self.tracing[name] = self.trace.module(
-            lambda: _gauges(host), _about(host.resources)
-        )
+        tracing = self.tracing[name] = self.trace.module(_about(host.resources))
         config = BrokerConfig(
             name,
             tuple(self._dials[name]),
             link=self.link_config(LinkConfig(ack_every=ACK_EVERY)),
             client_link=self.link_config(client_link_config()),
         )
-        modules = self._modules[name] = self._placement(host)
-        broker = Broker(
-            *(config, self._starts, self.world.matcher),
-            lambda tables: TreeRouting(tree, tables),
-            modules=(tracing, *modules),
+        scenario, modules = self.scenario, self.scenario.modules
+        names = tuple(modules) if "placement" not in modules else ("migration", *modules)
+        spec = BrokerSpec(config, scenario.strategy, scenario.routing, names, modules)
+        around = Surroundings(
+            name,
+            chance=Random(f"{self._seed}/pop/{name}/{self._starts}").random,
+        )
+        broker = make_broker(
+            *(spec, self._starts, around),
+            matcher=self.world.matcher,
+            gauges=host.gauges,
+            added=(tracing,),
         )
         self.world.start(host, broker)
 
-    def _placement(self, host: Host) -> tuple[Module, ...]:
-        """What moves publishers, where the scenario asks for it."""
-        config = self.scenario.placement
-        if config is None:
-            return ()
-        migration = Migration()
-
-        def migrate(context: Context, id: int, to: str, address: str, now: int) -> bool:
-            return migration.relocate(context, id, to, address)
-
-        chance = Random(f"{self._seed}/pop/{host.name}/{self._starts}").random
-        pop = Pop(config, migrate, chance=chance)
-        return migration, pop, Grape(config, migrate, gauges=lambda: _gauges(host))
-
     @property
     def links_up(self) -> bool:
-        """Whether every broker that runs is joined to all its neighbours."""
+        """Whether every running broker is connected to all of its neighbours."""
         return all(
             neighbour in broker.links and broker.links[neighbour].established
             for broker in self.world.brokers
@@ -144,24 +128,26 @@ class LabWorld:
         taken = sum(meter.publications_in + meter.control_in for meter in meters)
         return taken + self.world.handlings
 
-    def kept_bytes(self) -> dict[str, int]:
-        """What all brokers keep in memory: by themselves, and for placement. What the world shares is not counted."""
+    def memory_bytes(self) -> dict[str, int]:
+        """Bytes that all brokers keep in memory, for themselves and for placement. What they share is not counted."""
         kept = {"broker": 0, "placement": 0}
         for broker in self.world.brokers:
-            modules = self._modules[broker.name]
+            traces = self.tracing[broker.name]
+            others = (traces, *traces.uses)
+            modules = [module for module in broker.modules.values() if module not in others]
             shared = (self.world, self.world.matcher, self.scenario.placement)
             seen = {id(one): one for one in (broker, *shared, *modules)}
-            kept["broker"] += kept_bytes((broker.tables, broker.strategy, broker.links), seen)
-            kept["placement"] += kept_bytes(map(attributes_of, modules), seen)
+            kept["broker"] += memory_bytes((broker.tables, broker.strategy, broker.links), seen)
+            kept["placement"] += memory_bytes(map(attributes_of, modules), seen)
         return kept
 
-    def change(self, change: Change) -> None:
-        """Let a broker or a link come or go."""
+    def apply_change(self, change: ScenarioChange) -> None:
+        """Stop or start a broker, or cut or mend a link."""
         world = self.world
         host = world.hosts[change.broker]
         match change.kind:
             case "stop" if host.machine is not None:
-                self._stopped(host)
+                self._record_end(host)
                 world.crash(host)
             case "start" if host.machine is None:
                 self._start(change.broker)
@@ -173,29 +159,19 @@ class LabWorld:
                 wire.cut = max(0, wire.cut - 1)
 
     def note(self, broker: str, kind: str, data: Mapping[str, Any]) -> None:
-        """A broker found something worth telling."""
-        self.tracing[broker].told(kind, data, self.world.now)
+        """Record a note about a broker in the trace."""
+        self.tracing[broker].record_note(kind, data, self.world.now)
 
     def close(self) -> None:
-        """All brokers end, and the trace with them."""
+        """Stop recording all brokers, and close the trace."""
         for host in list(self.world.hosts.values()):
             if isinstance(host.machine, Broker):
-                self._stopped(host)
+                self._record_end(host)
         self.trace.close()
 
-    def _stopped(self, host: Host) -> None:
+    def _record_end(self, host: Host) -> None:
         assert isinstance(host.machine, Broker)
-        self.tracing[host.name].stopped(host.machine, self.world.now)
-
-
-def _gauges(host: Host) -> Gauges:
-    """What the world knows of a broker."""
-    machine = host.machine
-    return Gauges(
-        memory_bytes=memory_used(machine) if isinstance(machine, Broker) else 0,
-        output_busy_ns=host.sending_ns if host.resources.output_bytes_per_second else None,
-        matching_ns=host.matching_ns,
-    )
+        self.tracing[host.name].record_stop(host.machine, self.world.now)
 
 
 def _about(resources: Resources) -> dict[str, Any]:

@@ -47,9 +47,9 @@ _LAST_CHARACTER = "\U0010ffff"
 _AROUND_SURROGATES = {"\ud7ff": "\ue000"}
 
 _MAKE_PATTERN: dict[Op, Callable[[str], Pattern]] = {
-    Op.PREFIX: patterns.starting,
-    Op.SUFFIX: patterns.ending,
-    Op.CONTAINS: patterns.containing,
+    Op.PREFIX: patterns.prefix_pattern,
+    Op.SUFFIX: patterns.suffix_pattern,
+    Op.CONTAINS: patterns.substring_pattern,
     Op.LIKE: patterns.like,
 }
 
@@ -104,9 +104,9 @@ class Domain:
         self.negated: tuple[Pattern, ...] = ()
         self.is_empty = False
         given = tuple(predicates)
-        if self._settle_kind(given):
+        if self._set_kind(given):
             self._collect(given)
-            self._settle()
+            self._normalise()
 
     def accepts(self, value: Value | None) -> bool:
         """Tell whether the attribute may have this value."""
@@ -123,7 +123,7 @@ class Domain:
             return _is_among(value, self.members)
         return not _is_among(value, self.excluded) and self._fits(value)
 
-    def within(self, other: Domain) -> bool:
+    def is_within(self, other: Domain) -> bool:
         """Tell whether every value here is certainly accepted by the other domain."""
         if self.is_empty:
             return True
@@ -145,8 +145,8 @@ class Domain:
             and all(self._is_void(patterns=(p,)) for p in other.negated)
         )
 
-    def meets(self, other: Domain) -> bool:
-        """Tell whether some value may be accepted by both: `not self.meet(other).is_empty`, but quick."""
+    def may_intersect(self, other: Domain) -> bool:
+        """Tell whether some value may be accepted by both: `not self.intersection(other).is_empty`, but quick."""
         if self.is_empty or other.is_empty:
             return False
         if self.kind is None or other.kind is None:
@@ -159,9 +159,9 @@ class Domain:
             return any(self.accepts(member) for member in other.members)
         if self.kind is Kind.NUMBER and not self.excluded and not other.excluded:
             return max(self.lower, other.lower) < min(self.upper, other.upper)
-        return not self.meet(other).is_empty
+        return not self.intersection(other).is_empty
 
-    def meet(self, other: Domain) -> Domain:
+    def intersection(self, other: Domain) -> Domain:
         """Return the values that are in both domains."""
         return Domain(chain(self.predicates(""), other.predicates("")))
 
@@ -172,7 +172,7 @@ class Domain:
 
     # From predicates to parts
 
-    def _settle_kind(self, given: tuple[Predicate, ...]) -> bool:
+    def _set_kind(self, given: tuple[Predicate, ...]) -> bool:
         """Set the kind; return whether there is more to know than that."""
         kinds = {predicate.kind for predicate in given if predicate.op is not Op.PRESENT}
         self.is_empty = len(kinds) > 1 or (
@@ -217,25 +217,25 @@ class Domain:
 
     # Conclusions
 
-    def _settle(self) -> None:
+    def _normalise(self) -> None:
         """Bring the parts into their final form."""
         if self.kind is Kind.STRING:
-            self._settle_words()
+            self._normalise_words()
         if self.members is None:
-            self._settle_bounds()
+            self._normalise_bounds()
         if self.members is not None:
-            self._settle_members(self.members)
+            self._normalise_members(self.members)
             return
         if self.patterns or self.negated:
             self.is_empty = self._is_void()
             self._drop_redundant_patterns()
         self.excluded = tuple(v for v in self.excluded if self._fits(v))
 
-    def _settle_words(self) -> None:
+    def _normalise_words(self) -> None:
         """Turn patterns without a wildcard into values, and prefixes into bounds."""
         rest = []
         for pattern in self.patterns:
-            self.lower, self.upper = _meet((self.lower, self.upper), cone(pattern.head))
+            self.lower, self.upper = _intersection((self.lower, self.upper), cone(pattern.head))
             if pattern.word is not None:
                 keep = self.members is None or pattern.word in self.members
                 self.members = (pattern.word,) if keep else ()
@@ -247,12 +247,12 @@ class Domain:
             self.excluded = tuple(sorted({*self.excluded, *words}))
         self.patterns = tuple(rest)
 
-    def _settle_bounds(self) -> None:
+    def _normalise_bounds(self) -> None:
         """Let the bounds swallow the holes at their ends; list the values if they are few."""
         self.lower, self.upper = _trim((self.lower, self.upper), self._holes(self.negated))
-        self.members = _few_between(self.lower, self.upper, self.kind)
+        self.members = _list_values_between(self.lower, self.upper, self.kind)
 
-    def _settle_members(self, members: tuple[Value, ...]) -> None:
+    def _normalise_members(self, members: tuple[Value, ...]) -> None:
         """Keep the members that pass everything else, and forget everything else."""
         excluded = set(self.excluded)
         self.members = tuple(v for v in members if v not in excluded and self._fits(v))
@@ -285,7 +285,7 @@ class Domain:
         wanted = self.patterns + patterns
         interval = self.lower, self.upper
         for pattern in patterns:
-            interval = _meet(interval, cone(pattern.head))
+            interval = _intersection(interval, cone(pattern.head))
         lower, upper = _trim(interval, self._holes(unwanted))
         if lower >= upper or not _can_all_end(wanted):
             return True
@@ -331,7 +331,7 @@ class Domain:
         """Yield the bounds that nothing else implies."""
         implied = (BOTTOM, TOP)
         for pattern in self.patterns:
-            implied = _meet(implied, cone(pattern.head))
+            implied = _intersection(implied, cone(pattern.head))
         prefix = _prefix_of_interval(self.lower, self.upper)
         if (self.lower, self.upper) == implied:
             if not self.patterns and not self.excluded and not self.negated:
@@ -388,7 +388,7 @@ def _upper_condition(cut: Cut) -> tuple[Op, Any]:
 # Intervals
 
 
-def _meet(one: Interval, other: Interval) -> Interval:
+def _intersection(one: Interval, other: Interval) -> Interval:
     return max(one[0], other[0]), min(one[1], other[1])
 
 
@@ -407,7 +407,7 @@ def _trim(interval: Interval, holes: list[Interval]) -> Interval:
     return lower, upper
 
 
-def _few_between(lower: Cut, upper: Cut, kind: Kind | None) -> tuple[Value, ...] | None:
+def _list_values_between(lower: Cut, upper: Cut, kind: Kind | None) -> tuple[Value, ...] | None:
     """Return the values of an interval if it certainly holds only a few, else None."""
     if lower >= upper:
         return ()
@@ -441,7 +441,7 @@ def _prefix_of_interval(lower: Cut, upper: Cut) -> str:
 
 
 def _shape_of_interval(lower: Cut, upper: Cut) -> Pattern:
-    return patterns.starting(_prefix_of_interval(lower, upper))
+    return patterns.prefix_pattern(_prefix_of_interval(lower, upper))
 
 
 # Patterns

@@ -65,7 +65,7 @@ class Filter:
         if ordered is not None and all(map(_may_follow, ordered, ordered[1:])):
             self._predicates = tuple(ordered)
         else:
-            self._normalise([Predicate(*predicate).checked() for predicate in given])
+            self._normalise([Predicate(*predicate).validate() for predicate in given])
 
     def _normalise(self, given: list[Predicate]) -> None:
         """Work out the canonical predicates from any others."""
@@ -122,7 +122,7 @@ class Filter:
             return False
         for attribute, domain in mine.items():
             narrower = theirs.get(attribute)
-            if narrower is None or not narrower.within(domain):
+            if narrower is None or not narrower.is_within(domain):
                 return False
         return True
 
@@ -132,7 +132,7 @@ class Filter:
         mine, theirs = self._by_attribute(), other._by_attribute()
         for attribute, domain in mine.items():
             theirs_too = theirs.get(attribute)
-            if theirs_too is not None and not domain.meets(theirs_too):
+            if theirs_too is not None and not domain.may_intersect(theirs_too):
                 return False
         return True
 
@@ -237,8 +237,8 @@ def any_of(filters: Iterable[Filter]) -> Selection:
 def _is_plain(predicate: Predicate) -> bool:
     """Tell whether a predicate is valid and, if alone on its attribute, already canonical.
 
-    This is what keeps the common case quick. Whatever is out of the ordinary (infinities, empty
-    strings, anything but ASCII, ...) is left to the normalisation, which knows all of it.
+    This keeps the common case quick. Everything unusual (infinities, empty strings, anything but
+    ASCII, ...) is left to the normalisation, which handles all cases.
     """
     if type(predicate) is not Predicate:
         return False
@@ -322,7 +322,7 @@ def _canonical_disjuncts(filters: Iterable[Filter]) -> tuple[Filter, ...]:
 
 
 def _anchor(filter_: Filter) -> Predicate | None:
-    """Return an equality of the filter: what it covers has the same, so need not be sought far."""
+    """Return an equality of the filter: a filter that it covers has the same, so only those are compared."""
     return next((p for p in filter_.predicates if p.op is Op.EQ), None)
 
 

@@ -1,4 +1,4 @@
-"""How large a filter may be: nobody's filter may cost everybody's broker its time or memory.
+"""How large a filter may be, so that one client's filter cannot take a broker's time or memory from all others.
 
 Rule: the limits are checked on the text before it is read, and on the selection that came out of
 it. What happens in between is bounded as well (see `normal_form`).

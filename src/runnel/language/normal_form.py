@@ -42,7 +42,7 @@ NEVER = Side(())
 
 
 class Condition(NamedTuple):
-    """What an expression says: when it is true, and when it is false. None: too large to say."""
+    """An expression: the cases in which it is true, and those in which it is false. None: too large."""
 
     yes: Side | None
     no: Side | None
@@ -53,8 +53,8 @@ FALSE = Condition(NEVER, ALWAYS)
 
 
 def condition(predicate: Predicate) -> Condition:
-    """Return the condition that a single predicate is."""
-    checked = predicate.checked()
+    """Return a single predicate as a condition."""
+    checked = predicate.validate()
     members = len(checked.value) if isinstance(checked.value, tuple) else 1
     weight = members + checked.characters // _CHARACTERS_PER_WEIGHT
     return Condition(Side(((checked,),), weight), Side(((checked.negation,),), weight))

@@ -62,35 +62,35 @@ def like(pattern: str) -> Pattern:
     return Pattern(_WILDCARD_RUN.sub(_tidy, "".join(symbols)))
 
 
-def starting(text: str) -> Pattern:
+def prefix_pattern(text: str) -> Pattern:
     """Return the pattern of all strings that start with this text.
 
-    >>> starting("ab").matches("abc")
+    >>> prefix_pattern("ab").matches("abc")
     True
     """
     return Pattern(text + _RUN)
 
 
-def ending(text: str) -> Pattern:
+def suffix_pattern(text: str) -> Pattern:
     """Return the pattern of all strings that end with this text.
 
-    >>> ending("bc").matches("abc")
+    >>> suffix_pattern("bc").matches("abc")
     True
     """
     return Pattern(_RUN + text)
 
 
-def containing(text: str) -> Pattern:
+def substring_pattern(text: str) -> Pattern:
     """Return the pattern of all strings that contain this text.
 
-    >>> containing("b").matches("abc")
+    >>> substring_pattern("b").matches("abc")
     True
     """
     return Pattern(_RUN + text + _RUN if text else _RUN)
 
 
 class Pattern:
-    """A compiled pattern; make one with `like`, `starting`, `ending` or `containing`.
+    """A compiled pattern; make one with `like`, `prefix_pattern`, `suffix_pattern` or `substring_pattern`.
 
     `segments` are the pieces between the `%`: the first is anchored at the start of the text, the
     last at its end, and either may be empty. A pattern with a single segment has no `%`.

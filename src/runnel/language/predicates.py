@@ -43,9 +43,8 @@ class Op(StrEnum):
     NOT_IN = "not-in"
     ABSENT = "isAbsent"
 
-    __hash__ = (
-        str.__hash__
-    )  # Enum's own is a slow Python function, and operators are looked up everywhere
+    # Enum's own is a slow Python function, and operators are looked up everywhere.
+    __hash__ = str.__hash__
 
     @property
     def negation(self) -> Op:
@@ -131,20 +130,20 @@ class Predicate(NamedTuple):
         values = self.value if isinstance(self.value, tuple) else (self.value,)
         return len(self.attribute) + sum(len(v) for v in values if isinstance(v, str))
 
-    def checked(self) -> Predicate:
+    def validate(self) -> Predicate:
         """Return the predicate with a real `Op`; raise InvalidValue if it makes no sense.
 
-        >>> Predicate("flag", Op.LT, True).checked()
+        >>> Predicate("flag", Op.LT, True).validate()
         Traceback (most recent call last):
             ...
         runnel.errors.InvalidValue: '<' does not work on a bool, only = and != do: [flag,<,True]
         """
         check_attribute(self.attribute)
-        op = _checked_op(self.op)
+        op = _parse_op(self.op)
         if op in PRESENCE:
             return Predicate(self.attribute, op, None)
         if op in SETS:
-            return Predicate(self.attribute, op, self._checked_members())
+            return Predicate(self.attribute, op, self._validate_members())
         kind = check_literal(self.value)
         if op in PATTERNS or op in NEGATED_PATTERNS:
             if kind is not Kind.STRING:
@@ -153,7 +152,7 @@ class Predicate(NamedTuple):
             raise InvalidValue(f"'{op}' does not work on a bool, only = and != do: {self}")
         return Predicate(self.attribute, op, self.value)
 
-    def _checked_members(self) -> tuple[Value, ...]:
+    def _validate_members(self) -> tuple[Value, ...]:
         members = self.value
         if not isinstance(members, tuple) or not members:
             raise InvalidValue(
@@ -183,7 +182,7 @@ class Predicate(NamedTuple):
         return f"[{self.attribute},{self.op},{shown if len(shown) < 80 else shown[:77] + '...'}]"
 
 
-def _checked_op(op: str) -> Op:
+def _parse_op(op: str) -> Op:
     try:
         return Op(op)
     except ValueError:

@@ -198,7 +198,7 @@ class _Compiler(Literals):
     def like(
         self, name: str, _like: Token, text: Token, _escape: Token | None, mark: Token | None
     ) -> Condition:
-        pattern = _escaped(unquote(text), unquote(mark) if mark is not None else None)
+        pattern = _replace_escape(unquote(text), unquote(mark) if mark is not None else None)
         return condition(Predicate(name, Op.LIKE, pattern))
 
     def not_like(
@@ -226,7 +226,7 @@ def _op(sign: str) -> Op:
     return Op.NE if sign == "<>" else Op(str(sign))
 
 
-def _escaped(pattern: str, mark: str | None) -> str:
+def _replace_escape(pattern: str, mark: str | None) -> str:
     r"""Rewrite a pattern with SQL's escape character, if any, to one with `\`."""
     if mark is None:
         return pattern.replace("\\", "\\\\")

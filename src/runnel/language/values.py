@@ -100,6 +100,8 @@ def check_attributes(attributes: Attributes) -> None:
 
     >>> check_attributes({"symbol": "YHOO", "close": 18.37, "note": None})
     """
+    if not isinstance(attributes, Mapping):
+        raise InvalidValue(f"an event is a mapping of names to values, not {attributes!r}")
     for name, value in attributes.items():
         check_attribute(name)
         if kind_of(value) is not Kind.ABSENT:

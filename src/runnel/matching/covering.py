@@ -1,9 +1,9 @@
 """Finding, among many selections, those that cover, are covered by, or intersect a given one.
 
-Asking everybody is quadratic, and brokers ask at every subscription. So selections are filed under terms:
-their attributes, and their equalities with the value. Whatever a selection covers has all of its terms
-(but everything covers a contradiction, so those are kept apart); and two selections with different values
-for one attribute do not intersect. The answers themselves come from `covers` and `intersects`.
+Comparing with every selection would be quadratic, because brokers ask at every subscription. So selections are filed
+under *terms*: their attributes, and their equalities with the value. If one selection covers another, the other has all
+of its terms (contradictions are kept apart, since everything covers them). Two selections with different values for one
+attribute do not intersect. The candidates found so are tested with `covers` and `intersects`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Term = Equality | tuple[str] | tuple[()]
 
 
 class Covering:
-    """Selections by id, with the two questions of covering.
+    """Selections by id: which of them cover a selection, and which does it cover?
 
     >>> from runnel.language import parse
     >>> covering = Covering()
     >>> covering.add(1, parse("a > 5"))
-    >>> covering.is_covered(parse("a > 9")), covering.covered_by(parse("a > 0"))
+    >>> covering.is_covered(parse("a > 9")), covering.ids_covered_by(parse("a > 0"))
     (True, [1])
     """
 
@@ -55,7 +55,7 @@ class Covering:
         return self._selection_of[id]
 
     def ids(self, selection: Selection) -> dict[int, None]:
-        """The ids that have this very selection."""
+        """The ids of exactly this selection."""
         return self._ids.get(selection, {})
 
     def add(self, id: int, selection: Selection) -> None:
@@ -69,7 +69,7 @@ class Covering:
         self._ids[selection][id] = None
 
     def remove(self, id: int) -> Selection:
-        """Forget an id; the selection it had."""
+        """Remove an id and return its selection."""
         if id not in self._selection_of:
             raise InputError(f"subscription {id!r} is not filed")
         selection = self._selection_of.pop(id)
@@ -81,13 +81,13 @@ class Covering:
 
     def is_covered(self, selection: Selection) -> bool:
         """Whether some filed selection covers this one."""
-        return next(self.above(selection), None) is not None
+        return next(self.find_covering(selection), None) is not None
 
-    def covered_by(self, selection: Selection) -> list[int]:
+    def ids_covered_by(self, selection: Selection) -> list[int]:
         """The ids of all filed selections that this one covers."""
-        return [id for covered in self.below(selection) for id in self._ids[covered]]
+        return [id for covered in self.find_covered(selection) for id in self._ids[covered]]
 
-    def above(self, selection: Selection) -> Iterator[Selection]:
+    def find_covering(self, selection: Selection) -> Iterator[Selection]:
         """The filed selections that cover this one: they have a lead among its terms."""
         if selection.is_contradiction:
             yield from self._ids
@@ -97,7 +97,7 @@ class Covering:
                 if other.covers(selection):
                     yield other
 
-    def below(self, selection: Selection) -> Iterator[Selection]:
+    def find_covered(self, selection: Selection) -> Iterator[Selection]:
         """The filed selections that this one covers: they have its lead."""
         for other in self._by_term.get(terms_of(selection)[-1], ()):
             if selection.covers(other):
@@ -124,7 +124,7 @@ class Covering:
 
 
 class Intersecting:
-    """Selections by id, with the question of intersection.
+    """Selections by id: which of them intersect a selection?
 
     >>> from runnel.language import parse
     >>> intersecting = Intersecting()
@@ -169,7 +169,7 @@ class Intersecting:
 
 @lru_cache(maxsize=1 << 16)
 def terms_of(selection: Selection) -> tuple[Term, ...]:
-    """The empty term, which all have; then attributes; then equalities. The last is the lead."""
+    """The terms of a selection: the empty term, then attributes, then equalities. The last one is its *lead*."""
     if selection.is_contradiction:
         return ((),)
     if not isinstance(selection, Filter):

@@ -107,7 +107,7 @@ class Engine(Protocol):
         ...
 
     def tally(self) -> Tally:
-        """Something to count matches with, for who wants totals only."""
+        """A tally of this engine, for callers that need totals only."""
         ...
 
 
@@ -131,5 +131,5 @@ def check_new_id(id: object, engine: Engine) -> None:
 
 
 def unknown_id(id: object) -> InputError:
-    """The error for an id that is not there."""
+    """The error for an unknown id."""
     return InputError(f"subscription {id!r} is not in the engine")

@@ -9,8 +9,8 @@ pattern; a set of values is filed under each member, of which an event has at mo
 ask decides the shelf: nothing → `everyone`; one number comparison → a sorted array, answered by a slice;
 more → `rest` (see `rest.py`).
 
-Which equality is rarest is learned from events. A cursor goes round the entries, a step with every add and
-every 64th match, and files anew what would now be filed elsewhere: no pause, no rebuild.
+Which equality is rarest is learned from events. A cursor goes round the entries, one step with every `add` and
+every 64th match, and files an entry anew if it belongs elsewhere by now: so there is no pause for a rebuild.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runnel.language import Filter, Predicate, Selection
 from runnel.language.predicates import Op
 from runnel.language.values import Kind, Value
 from runnel.matching.engine import BatchMatches, check_new_id, distinct, unknown_id
-from runnel.matching.keys import Event, Key, Keys
+from runnel.matching.keys import Key, KeyedEvent, Keys
 from runnel.matching.rest import Entry, Rest, is_comparison, make_test
 from runnel.matching.tally import PlainTally
 
@@ -95,18 +95,18 @@ class Shelf:
         return self.ids, bisect_left(self.thresholds, value), len(self.ids)
 
 
-class Node:
-    """What is filed under one sequence of keys."""
+class TrieNode:
+    """A node of the trie: what is filed under one sequence of keys."""
 
     __slots__ = ("children", "everyone", "key", "parent", "rest", "shelves")
 
-    def __init__(self, parent: Node | None = None, key: Key | None = None) -> None:
+    def __init__(self, parent: TrieNode | None = None, key: Key | None = None) -> None:
         self.parent = parent
         self.key = key
         self.everyone: list[int] = []
         self.shelves: dict[tuple[str, Op], Shelf] = {}
         self.rest = Rest()
-        self.children: dict[Key, Node] = {}
+        self.children: dict[Key, TrieNode] = {}
 
     def is_empty(self) -> bool:
         return not (self.everyone or self.shelves or self.children or self.rest)
@@ -126,7 +126,7 @@ class Index:
 
     def __init__(self) -> None:
         self._keys = Keys()
-        self._root = Node()
+        self._root = TrieNode()
         self._subscriptions: dict[int, list[Entry]] = {}
         self._entries: list[Entry] = []
         self._cursor = 0
@@ -159,7 +159,7 @@ class Index:
             for key in entry.keys:
                 key.attribute.release(key)
             for attribute in entry.attributes:
-                self._keys.cease(attribute)
+                self._keys.release_attribute(attribute)
             last = self._entries.pop()
             if last is not entry:
                 self._entries[entry.number] = last
@@ -193,7 +193,9 @@ class Index:
         """Something to count matches with."""
         return PlainTally(self)
 
-    def _visit(self, node: Node, event: Event, slices: list[Slice], loose: list[int]) -> None:
+    def _visit(
+        self, node: TrieNode, event: KeyedEvent, slices: list[Slice], loose: list[int]
+    ) -> None:
         if node.everyone:
             slices.append((node.everyone, 0, len(node.everyone)))
         for (name, _), shelf in node.shelves.items():
@@ -227,7 +229,7 @@ class Index:
         node = self._root
         for key in entry.path:
             if key not in node.children:
-                node.children[key] = Node(node, key)
+                node.children[key] = TrieNode(node, key)
             node = node.children[key]
         entry.node = node
         if entry.several or len(entry.left) > 1:
@@ -242,7 +244,7 @@ class Index:
             node.rest.add(entry)
 
     def _unfile(self, entry: Entry) -> None:
-        node: Node = entry.node
+        node: TrieNode = entry.node
         if entry.several or len(entry.left) > 1:
             node.rest.remove(entry)
         elif not entry.left:

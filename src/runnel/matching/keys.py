@@ -56,7 +56,7 @@ class Attribute:
         return key
 
     def release(self, key: Key) -> None:
-        """One use less; a key without uses is gone."""
+        """Release one use of a key; without uses it is removed."""
         key.uses -= 1
         if key.uses:
             return
@@ -91,7 +91,7 @@ class Attribute:
             if not lengths[size]:
                 del lengths[size]
 
-    def holding(self, text: str) -> list[Key]:
+    def find_holding(self, text: str) -> list[Key]:
         """The pattern keys that hold for a text."""
         found = []
         for size in self.lengths[Op.PREFIX]:
@@ -113,8 +113,8 @@ class Attribute:
         return found
 
 
-class Event:
-    """One event, as the index asks about it."""
+class KeyedEvent:
+    """One event with the keys that hold for it."""
 
     __slots__ = ("answered", "equals", "holding", "holds", "kinds", "likes", "values")
 
@@ -138,7 +138,7 @@ class Event:
 
 
 class Keys:
-    """The attributes some filter asks for, and what their keys say of an event."""
+    """The attributes that filters use, with their keys; finds the keys that hold for an event."""
 
     def __init__(self) -> None:
         self.attributes: dict[str, Attribute] = {}
@@ -152,8 +152,8 @@ class Keys:
         attribute.uses += 1
         return attribute
 
-    def cease(self, attribute: Attribute) -> None:
-        """One use of an attribute less."""
+    def release_attribute(self, attribute: Attribute) -> None:
+        """Release one use of an attribute; without uses it is removed."""
         attribute.uses -= 1
         if not attribute.uses:
             del self.attributes[attribute.name]
@@ -163,12 +163,12 @@ class Keys:
         attribute = key.attribute
         return (key.hits + 1) / (self.seen + len(attribute.equals) + attribute.patterns + 1)
 
-    def event(self, attributes: Mapping[str, Any]) -> Event:
-        """What holds in an event. None and NaN mean that the attribute is absent."""
+    def event(self, attributes: Mapping[str, Any]) -> KeyedEvent:
+        """Find the keys that hold for an event. None and NaN mean that the attribute is absent."""
         self.seen += 1
         if self.seen == 1 << 20:
-            self._forget()
-        event = Event()
+            self._halve_counts()
+        event = KeyedEvent()
         for name, attribute in self.attributes.items():
             value: Any = attributes.get(name)
             kind = kind_of(value)
@@ -184,15 +184,15 @@ class Keys:
                 if key.path_uses:
                     event.holding.append(key)
             if attribute.patterns and kind is Kind.STRING:
-                for key in attribute.holding(value):
+                for key in attribute.find_holding(value):
                     event.holds.add(key)
                     key.hits += 1
                     if key.path_uses:
                         event.holding.append(key)
         return event
 
-    def _forget(self) -> None:
-        """Old events count half, so that the learned chances follow the traffic."""
+    def _halve_counts(self) -> None:
+        """Halve the counts, so that the learned chances follow the traffic."""
         self.seen //= 2
         for attribute in self.attributes.values():
             for key in attribute.keys.values():

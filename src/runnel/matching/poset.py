@@ -82,8 +82,10 @@ class Poset:
 
     def _link(self, node: PosetNode) -> None:
         new = node.selection
-        above = {self._nodes[s]: None for s in self.covering.above(new) if not new.covers(s)}
-        below = {self._nodes[s]: None for s in self.covering.below(new) if not s.covers(new)}
+        above = {
+            self._nodes[s]: None for s in self.covering.find_covering(new) if not new.covers(s)
+        }
+        below = {self._nodes[s]: None for s in self.covering.find_covered(new) if not s.covers(new)}
         parents = [p for p in above if not any(child in above for child in p.children)]
         children = [c for c in below if not any(parent in below for parent in c.parents)]
         for child in children:  # what stood between them now stands around the new node

@@ -1,9 +1,9 @@
-"""Rest: the entries of a node that ask more than one thing, by bucketed bitmaps.
+"""Rest: the entries of a node with several tests left, matched by bucketed bitmaps.
 
-A short list is simply tried. A long one is marked: each attribute with number comparisons is a column, cut
-into buckets at the quantiles of its thresholds; bucket b keeps a bitmap of the slots that fail for every
-value in b, and the edges (comparisons whose threshold lies inside b) that must be made. An event ORs one
-bitmap per column, walks one bucket's edges per column, and what is still alive has all its comparisons
+The entries of a short list are tried one by one. Those of a long one are *marked*: each attribute with number
+comparisons is a column, cut into buckets at the quantiles of its thresholds. Bucket b keeps a bitmap of the slots that
+fail for every value in b, and its edges: the comparisons whose threshold lies inside b, which must be made. An event
+ORs one bitmap per column and walks the edges of one bucket per column; for the slots that remain, all comparisons are
 true. Slots with other tests as well are tried one by one at the end.
 
 Bitmaps are Python ints. They are built in one go when enough entries wait, which happens at a match, so
@@ -20,9 +20,9 @@ from typing import Any
 from runnel.language import Predicate
 from runnel.language.predicates import Op
 from runnel.language.values import Kind, Value, kind_of
-from runnel.matching.keys import Attribute, Event, Key, Keys
+from runnel.matching.keys import Attribute, Key, KeyedEvent, Keys
 
-Test = Callable[[Event], bool]
+Test = Callable[[KeyedEvent], bool]
 
 MARK_FROM = 256
 BUCKETS_MAX = 128
@@ -47,11 +47,11 @@ class Entry:
         self.tests: list[Test] = []
         self.node: Any = None
 
-    def passes(self, event: Event) -> bool:
+    def passes(self, event: KeyedEvent) -> bool:
         return all(test(event) for test in self.tests)
 
-    def answer(self, event: Event, out: list[int]) -> None:
-        """A subscription with several disjuncts is answered once however many of them hold."""
+    def answer(self, event: KeyedEvent, out: list[int]) -> None:
+        """Append the id; a subscription with several disjuncts is appended only once."""
         if self.several:
             if self.id in event.answered:
                 return
@@ -65,7 +65,7 @@ def is_comparison(predicate: Predicate) -> bool:
 
 
 def make_test(predicate: Predicate, entry: Entry, keys: Keys) -> Test:
-    """The question a predicate asks of an event; the keys it needs are noted in the entry."""
+    """The test of a predicate on an event; the keys that it needs are added to the entry."""
     name, op, value = predicate
     attribute = keys.attribute(name)
     entry.attributes.append(attribute)
@@ -104,7 +104,7 @@ def make_test(predicate: Predicate, entry: Entry, keys: Keys) -> Test:
 
 
 class Column:
-    """One attribute of the marked entries: for each bucket of values, who fails there for certain."""
+    """One attribute of the marked entries: for each bucket of values, the slots that certainly fail there."""
 
     def __init__(self, comparisons: list[tuple[float, Op, int]], slots: int) -> None:
         comparisons.sort(key=lambda comparison: comparison[0])
@@ -132,7 +132,7 @@ class Column:
                 (slot for _, op, slot in self.edges[b] if (op in LOWER) == lower), slots
             )
 
-    def failing(self, event: Event, name: str) -> int:
+    def find_failing(self, event: KeyedEvent, name: str) -> int:
         """The slots with a comparison of this attribute that is not true."""
         if event.kinds.get(name) is not Kind.NUMBER:
             return self.asking
@@ -146,7 +146,7 @@ class Column:
 
 
 class Rest:
-    """Entries in two lots: marked in bitmaps, and waiting to be."""
+    """Entries in two groups: marked in bitmaps, and waiting to be."""
 
     def __init__(self) -> None:
         self._waiting: dict[Entry, None] = {}
@@ -168,7 +168,7 @@ class Rest:
         else:
             self._alive &= ~(1 << self._slot_of.pop(entry))
 
-    def match(self, event: Event, out: list[int]) -> None:
+    def match(self, event: KeyedEvent, out: list[int]) -> None:
         """Append the ids of the entries all of whose tests are true."""
         if len(self._waiting) > MARK_FROM + len(self._slot_of) // 16 or 2 * len(
             self._slot_of
@@ -179,7 +179,7 @@ class Rest:
                 entry.answer(event, out)
         alive = self._alive
         for name, column in self._columns.items():
-            alive &= ~column.failing(event, name)
+            alive &= ~column.find_failing(event, name)
         special = alive & self._special
         out += [self._slots[slot].id for slot in _bits(alive ^ special)]
         for slot in _bits(special):

@@ -1,4 +1,4 @@
-"""What many events come to for every subscription: how many it wants, how much that is, the first and the last.
+"""Totals over many events for every subscription: how many match, their total amount, the first and the last time.
 
 `engine.tally()` gives one. The compiled engine counts slices of its index instead of matches (`native/tally.hpp`);
 this is the plain definition, for any engine.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Totals(NamedTuple):
-    """Five arrays of one length: ids, each once in no promised order, and what events came to for each."""
+    """Five arrays of equal length: ids, each once in any order, and the totals of each."""
 
     ids: array[int]
     counts: array[int]
@@ -37,18 +37,18 @@ class PackedEvents(NamedTuple):
 
 
 class Tally(Protocol):
-    """Events are added, totals are taken. The engine must not change in between."""
+    """Sums up matches. The engine must not change between `add` and `take`."""
 
     def add(self, attributes: Mapping[str, Any], amount: int, at: int) -> None:
-        """An event of this amount (its size, say) at this time."""
+        """Add an event of this amount (its size, for example) at this time."""
         ...
 
     def add_packed(self, events: PackedEvents, rows: Any) -> list[int]:
-        """Those of these rows (64-bit integers) that can be read as they are; the others are handed back, for add()."""
+        """Add the events of these rows (64-bit integers); returns the rows that need decoding, for `add`."""
         ...
 
     def take(self) -> Totals:
-        """What all events since the last time came to."""
+        """The totals of all events since the last call."""
         ...
 
 
@@ -69,17 +69,17 @@ class PlainTally:
         self._totals: dict[int, tuple[int, int, int, int]] = {}
 
     def add(self, attributes: Mapping[str, Any], amount: int, at: int) -> None:
-        """An event of this amount at this time."""
+        """Add an event of this amount at this time."""
         for id in self._engine.match(attributes):
             count, sum, first, last = self._totals.get(id, (0, 0, at, at))
             self._totals[id] = (count + 1, sum + amount, min(first, at), max(last, at))
 
     def add_packed(self, events: PackedEvents, rows: Any) -> list[int]:
-        """All are handed back: decoding is not for an engine in Python."""
+        """Returns all rows: this engine does not read packed events."""
         return list(rows)
 
     def take(self) -> Totals:
-        """What all events since the last time came to."""
+        """The totals of all events since the last call."""
         rows = [(id, *total) for id, total in self._totals.items()]
         self._totals.clear()
         return Totals(*(array("q", column) for column in zip(*rows, strict=True))) if rows else NONE

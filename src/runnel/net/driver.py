@@ -1,12 +1,12 @@
 """The driver: runs a broker or a session, which do no I/O themselves, on asyncio.
 
-It brings events to the machine's door and carries out the effects that come back, in order. What is no I/O (a
-trace, a delivery) is told to whoever owns the driver. The simulator's world is the other driver; machines cannot
-tell the two apart.
+It passes events to the machine and carries out the effects that come back, in order. Effects that are not I/O (a
+trace, a delivery) go to the callback `tell`. The simulator's world is the other driver; machines cannot tell the two
+apart.
 
 Rules:
-- The driver has no opinion: no retry, no limit, no state but connections and timers.
-- It lives on one event loop and is called on that loop alone.
+- The driver decides nothing: no retries, no limits, no state but connections and timers.
+- It belongs to one event loop and is called on that loop only.
 """
 
 from __future__ import annotations
@@ -18,85 +18,90 @@ from typing import Any, Protocol
 
 from runnel.broker.effects import Close, Connect, SendMany, SendSame, SetTimer
 from runnel.broker.events import Connected, Disconnected, Event, FramesArrived, TimerFired
-
-SECOND = 1_000_000_000
+from runnel.broker.permits import Permit
+from runnel.quantities import SECOND
 
 
 class Machine(Protocol):
     """A broker or a session."""
 
     def handle(self, event: Event, now: int) -> Iterable[Any]:
-        """Take in one thing that happened; what is to be done about it."""
+        """Handle an event; returns the effects to carry out."""
         ...
 
 
-class Connection(Protocol):
-    """A stream of bytes to a peer, whatever carries it."""
+class ByteStream(Protocol):
+    """A connection to a peer, over TCP or in memory."""
 
     def write(self, frames: list[bytes]) -> None:
-        """Send these, after what was sent before."""
+        """Write these frames after what was written before."""
         ...
 
     def close(self, reason: str) -> None:
-        """End it after what was written; `Driver.closed` is not called for it any more."""
+        """Close it after what was written; `Driver.closed` is not called for it any more."""
         ...
 
 
 class Dialler(Protocol):
-    """Opens connections: each call ends in `Driver.opened(…, peer)` or `Driver.failed(peer)`, never at once."""
+    """Opens connections: each `dial` leads to a later call of `Driver.opened(…, peer)` or `Driver.failed(peer)`."""
 
-    def dial(self, driver: Driver, peer: str) -> None:
-        """Begin to open a connection to a peer."""
+    def dial(self, driver: Driver, peer: str, address: str = "") -> None:
+        """Start to open a connection to a peer, at the address or, without one, at the address the dialler knows."""
         ...
 
     def stop(self) -> None:
-        """Give up what is under way."""
+        """Give up pending dials."""
         ...
 
 
 class Driver:
-    """Runs one machine. `tell` gets every effect that is no I/O."""
+    """Runs one machine. `tell` gets every effect that is not I/O."""
 
     def __init__(self, machine: Machine, dialler: Dialler, tell: Callable[[Any], None]) -> None:
         self.machine = machine
         self._dialler = dialler
         self._tell = tell
         self._loop = asyncio.get_running_loop()
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, ByteStream] = {}
         self._last_conn = 0
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     # -- what happens ---------------------------------------------------------------------------------
 
-    def opened(self, connection: Connection, peer: str | None = None) -> int:
-        """A connection is open: dialled for `peer`, or accepted. The number that names it from now on."""
+    def opened(
+        self, connection: ByteStream, peer: str | None = None, permit: Permit | None = None
+    ) -> int:
+        """A connection is open: dialled for `peer`, or accepted from whoever has the permit.
+
+        Returns the number that names it from now on.
+        """
         self._last_conn += 1
         conn = self._last_conn
         self._connections[conn] = connection
-        self.handle(Connected(conn, peer))
+        self.handle(Connected(conn, peer, permit))
         return conn
 
     def failed(self, peer: str, reason: str = "") -> None:
-        """A peer could not be dialled; the reason is for whoever wants to tell somebody."""
+        """A peer could not be dialled; subclasses may report the reason."""
         self.handle(Disconnected(0, peer))
 
     def received(self, conn: int, chunk: bytes) -> None:
-        """Bytes came in."""
+        """Bytes have arrived."""
         self.perform(self.machine.handle(FramesArrived(conn, chunk), monotonic_ns()))
 
-    def closed(self, conn: int) -> None:
-        """A connection is gone."""
+    def closed(self, conn: int, reason: str = "") -> None:
+        """A connection was closed; subclasses may report the reason, where one is known."""
         if self._connections.pop(conn, None) is not None:
             self.handle(Disconnected(conn))
 
     def handle(self, event: Event) -> None:
-        """Bring an event to the machine and do what it wants done."""
+        """Pass an event to the machine and carry out its effects."""
         self.perform(self.machine.handle(event, monotonic_ns()))
 
     # -- what is to be done ---------------------------------------------------------------------------
 
     def perform(self, effects: Iterable[Any]) -> None:
-        """Carry out effects; also for those that a machine returned from a call other than `handle`."""
+        """Carry out effects; also called with those of methods other than `handle`."""
         for effect in effects:
             kind = type(effect)
             if kind is SendMany:
@@ -114,7 +119,7 @@ class Driver:
                 if connection is not None:
                     connection.close(effect.reason)
             elif kind is Connect:
-                self._dialler.dial(self, effect.peer)
+                self._dialler.dial(self, effect.peer, effect.address)
             else:
                 self._tell(effect)
 
@@ -130,7 +135,7 @@ class Driver:
         self.handle(TimerFired(timer))
 
     def stop(self) -> None:
-        """No more events: timers and dialling end, connections close after what was written."""
+        """Stop all timers and dials, and close connections after what was written."""
         self._dialler.stop()
         for timer in self._timers.values():
             timer.cancel()

@@ -1,8 +1,8 @@
 """Connections in memory, within a loop or between loops of different threads; for tests that need no sockets.
 
-A broker listens under a URL of its own, `memory://network/broker`; whoever is in the same process can dial it.
-What TCP promises holds here too: bytes arrive in order, closing comes after what was written, breaking loses what
-is under way. Nothing is buffered but by the event loops.
+A broker listens under a URL of its own, `memory://network/broker`; code in the same process can dial it. As with TCP,
+bytes arrive in order, a connection closes after what was written, and breaking it loses what is under way. Only the
+event loops buffer anything.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class MemoryConnection:
 
 
 def post(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *arguments: Any) -> bool:
-    """Have something called on a loop, from whatever thread; False if that loop is no more."""
+    """Call something on a loop, from any thread; False if that loop is closed."""
     try:
         if asyncio._get_running_loop() is loop:
             loop.call_soon(callback, *arguments)
@@ -84,7 +84,7 @@ class MemoryListener:
             _LISTENERS[url] = self
 
     def close(self) -> None:
-        """Nobody can dial it any more; connections live on."""
+        """Stop listening; open connections stay."""
         with _LOCK:
             if _LISTENERS.get(self.url) is self:
                 del _LISTENERS[self.url]
@@ -95,7 +95,7 @@ class MemoryListener:
             connection.break_off()
 
     def accept(self, driver: Driver, loop: asyncio.AbstractEventLoop, peer: str) -> None:
-        """On the listener's loop: join both ends; the dialling side hears of it on its own loop."""
+        """Make both ends of a connection. Runs on the listener's loop; the dialling side is called on its own."""
         for connection in [c for c in self._connections if not c._open]:
             del self._connections[connection]
         here, there = MemoryConnection(self._driver, self._loop), MemoryConnection(driver, loop)
@@ -106,7 +106,7 @@ class MemoryListener:
             here._post(here._ended)
 
     def post(self, callback: Callable[..., None], *arguments: Any) -> bool:
-        """Have something called on the listener's loop."""
+        """Call something on the listener's loop."""
         return post(self._loop, callback, *arguments)
 
 
@@ -115,17 +115,17 @@ _LOCK = Lock()
 
 
 class MemoryDialler:
-    """Dials listeners in this process; `url_of` says under which URL a peer listens."""
+    """Dials listeners in this process; `url_of` gives the URL of a peer dialled without one."""
 
     def __init__(self, url_of: Callable[[str], str] = lambda peer: peer) -> None:
         self._url_of = url_of
         self._stopped = False
 
-    def dial(self, driver: Driver, peer: str) -> None:
+    def dial(self, driver: Driver, peer: str, address: str = "") -> None:
         """Begin to open a connection to a peer."""
         loop = asyncio.get_running_loop()
         with _LOCK:
-            listener = _LISTENERS.get(self._url_of(peer))
+            listener = _LISTENERS.get(address or self._url_of(peer))
         if listener is None or not listener.post(listener.accept, driver, loop, peer):
             loop.call_soon(self._failed, driver, peer)
 
@@ -134,5 +134,5 @@ class MemoryDialler:
             driver.failed(peer, "nobody listens there in this process")
 
     def stop(self) -> None:
-        """Give up what is under way; the driver closes what opens nevertheless."""
+        """Give up pending dials; the driver closes connections that open nevertheless."""
         self._stopped = True

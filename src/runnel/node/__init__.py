@@ -1,1 +1,1 @@
-"""A broker as a process: configuration, sockets, signals, logs. `compose.py` says what it is made of."""
+"""A broker as a process: configuration, sockets, signals, logs. `spec.py` says what it is made of."""

@@ -1,10 +1,10 @@
 """The output bandwidth limiter: all connections of a node together send at most so many bytes per second.
 
-A token bucket. What does not fit waits here and is sent late, never dropped: the windows of the links bound how
-much may wait. Each connection's bytes stay in order, and connections take turns, a piece each: one queue for all
-would let a long one keep a short one silent until its peer took the link for dead.
+A token bucket. What exceeds the limit waits here and is sent later, never dropped: the windows of the links bound how
+much may wait. Each connection's bytes stay in order, and connections take turns, one piece each. With a single queue,
+one connection with much to send could delay another until its peer takes the link for dead.
 
-A node without a limit has no limiter: the hot path does not know that there could be one.
+A node without a limit has no limiter, so its hot path does not check for one.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from runnel.net.driver import Connection
+from runnel.net.driver import ByteStream
 from runnel.net.tcp import CLOSE_WITHIN_S
+from runnel.quantities import SECOND
 
 PIECE_BYTES = 16 << 10  # what a connection may send in its turn
 BURST_S = 0.02  # so much time's worth may go at once after a pause
@@ -22,15 +23,16 @@ WAIT_MIN_S = 0.001  # timers are no finer than this
 
 
 class Limiter:
-    """The bucket, and who waits for it."""
+    """The token bucket, and the connections that wait for it."""
 
     def __init__(
         self, bytes_per_s: int, clock: Callable[[], float], wake_after: Callable[[float], object]
     ) -> None:
         """`wake_after(seconds)` must have `pump` called once, that much later."""
         self._bytes_per_s = bytes_per_s
+        self._sent_bytes = 0
         self._burst = bytes_per_s * BURST_S
-        self._tokens = self._burst  # below 0: the last piece took more than there was
+        self._tokens = self._burst  # below 0 if the last piece was larger than the tokens left
         self._clock = clock
         self._wake_after = wake_after
         self._filled_at = clock()
@@ -44,6 +46,11 @@ class Limiter:
         limiter = cls(bytes_per_s, loop.time, lambda after: loop.call_later(after, limiter.pump))
         return limiter
 
+    @property
+    def busy_ns(self) -> int:
+        """How long sending took so far, at the limiter's bandwidth."""
+        return self._sent_bytes * SECOND // self._bytes_per_s
+
     def enter(self, connection: LimitedConnection) -> None:
         """A connection has something to send and was not waiting yet."""
         self._waiting.append(connection)
@@ -55,7 +62,7 @@ class Limiter:
         self._waiting.remove(connection)
 
     def pump(self) -> None:
-        """The time that was asked for has passed."""
+        """Send again: the time asked for by `wake_after` has passed."""
         self._asleep = False
         self._send()
 
@@ -70,7 +77,9 @@ class Limiter:
                 self._wake_after(max(WAIT_MIN_S, -self._tokens / self._bytes_per_s))
                 return
             connection = self._waiting.popleft()
-            self._tokens -= connection.send_piece()
+            sent = connection.send_piece()
+            self._tokens -= sent
+            self._sent_bytes += sent
             if connection.waits:
                 self._waiting.append(connection)
 
@@ -78,7 +87,7 @@ class Limiter:
 class LimitedConnection:
     """A connection whose writes wait for the limiter."""
 
-    def __init__(self, connection: Connection, limiter: Limiter) -> None:
+    def __init__(self, connection: ByteStream, limiter: Limiter) -> None:
         self._connection = connection
         self._limiter = limiter
         self._frames: deque[bytes] = deque()
@@ -92,9 +101,8 @@ class LimitedConnection:
     def write(self, frames: list[bytes]) -> None:
         """Send these, after what was sent before."""
         waited = self.waits
-        for (
-            frame
-        ) in frames:  # cut once, here: a slice of what remains at every turn would be quadratic
+        # Cut once, here: a slice of what remains at every turn would be quadratic.
+        for frame in frames:
             if len(frame) <= PIECE_BYTES:
                 self._frames.append(frame)
             else:
@@ -112,14 +120,14 @@ class LimitedConnection:
             self._connection.close(reason)
 
     def drop(self) -> None:
-        """The connection is gone: nothing of this is to be sent any more."""
+        """The connection is closed: forget what waits."""
         if self.waits:
             self._frames.clear()
             self._limiter.leave(self)
         self._closing = None
 
     def send_piece(self) -> int:
-        """Send as much as a turn allows; how many bytes that were."""
+        """Send one piece; returns its size in bytes."""
         piece: list[bytes] = []
         size = 0
         while self._frames and (not piece or size + len(self._frames[0]) <= PIECE_BYTES):

@@ -3,8 +3,8 @@
     text   2026-11-16T04:00:00.123Z INFO B1 link-up peer=B2 fresh=true
     json   {"time":"2026-11-16T04:00:00.123Z","level":"info","broker":"B1","event":"link-up","peer":"B2","fresh":true}
 
-The message of a record is the event's name; what belongs to it comes as `extra=fields(peer="B2")`. Loggers made here
-are nobody's children: a program that embeds a node keeps its own logging as it is.
+The message of a record is the event's name; its data come as `extra=fields(peer="B2")`. Loggers made here have no
+parent, so they do not affect the logging of a program that embeds a node.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def make_log(
 
 
 def fields(**named: Any) -> dict[str, Any]:
-    """What belongs to an entry, for `extra=`."""
+    """The data of an entry, for `extra=`."""
     return {"fields": named}
 
 
@@ -76,7 +76,7 @@ class _Text(_Formatter):
         traceback = parts.pop("traceback", None)
         head = [parts.pop(key) for key in ("time", "level", "broker", "event")]
         head[1] = head[1].upper()
-        tail = [f"{key}={_shown(value)}" for key, value in parts.items()]
+        tail = [f"{key}={_format_value(value)}" for key, value in parts.items()]
         line = " ".join([*head, *tail])
         return f"{line}\n{traceback}" if traceback else line
 
@@ -91,10 +91,10 @@ def _time(seconds: float) -> str:
     return time.replace("+00:00", "Z")
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value as text: quoted as in JSON if it could be mistaken for several.
 
-    >>> [_shown(value) for value in (True, 5, "B2", "it left", "")]
+    >>> [_format_value(value) for value in (True, 5, "B2", "it left", "")]
     ['true', '5', 'B2', '"it left"', '""']
     """
     if isinstance(value, str) and value and _PLAIN.issuperset(value):

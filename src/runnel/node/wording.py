@@ -1,4 +1,4 @@
-"""What the log calls what a broker traces, and how loud: the core speaks of links, an operator thinks of clients."""
+"""Turns what a broker traces into log entries with a level: the core speaks of links, operators think of clients."""
 
 from __future__ import annotations
 
@@ -7,32 +7,42 @@ from logging import DEBUG, INFO, WARNING
 from typing import Any
 
 from runnel.broker.connections import EXPIRED, OVERFLOW
-from runnel.broker.effects import Trace
+from runnel.broker.effects import WriteTrace
+from runnel.broker.kinds import PeerKind, kind_of
 from runnel.broker.links import Link
-from runnel.inspection.ask import NAME_PREFIX
 
-LOUD = frozenset({"peer-error", "client-displaced", "discarded"})  # somebody has to see to it
+# An operator should look at these.
+LOUD = frozenset(
+    {
+        *("peer-error", "id-conflict", "client-displaced", "discarded", "broker-refused"),
+        *("refused-by", "denied"),
+    }
+)
 
 
 class Wording:
-    """Turns traces into entries; it remembers who is a client, since who has left cannot be asked."""
+    """Turns traces into log entries. It remembers the kind of each peer, which is unknown once its link is gone."""
 
     def __init__(self) -> None:
-        self._clients: set[str] = set()
+        self._kinds: dict[str, PeerKind] = {}  # by the peer's name
 
-    def entry(self, trace: Trace, links: Mapping[str, Link]) -> tuple[str, int, Mapping[str, Any]]:
-        """The event's name, its level, and what belongs to it."""
+    def log_entry(
+        self, trace: WriteTrace, links: Mapping[str, Link]
+    ) -> tuple[str, int, Mapping[str, Any]]:
+        """The name of the event, its level, and its data."""
         event, data = trace.kind, trace.data
         peer, reason = str(data.get("peer", "")), str(data.get("reason", ""))
         bad = event in LOUD or reason in (EXPIRED, OVERFLOW)
-        if event == "link-up" and peer in links and links[peer].is_client:
-            self._clients.add(peer)
-        elif event == "link-lost":
+        if event == "link-up" and peer in links:
+            self._kinds[peer] = kind_of(links[peer].kind)
+        kind = self._kinds.get(peer)
+        if event == "link-lost" and kind is not None:
             farewell = f"{peer} left: "
-            if peer in self._clients and reason.startswith(farewell):
+            if kind.is_client and reason.startswith(farewell):
                 event, data = "client-left", {**data, "reason": reason.removeprefix(farewell)}
-            self._clients.discard(peer)
-        # Whoever asks a broker how it is comes and goes all the time; and most decisions are to do nothing.
+            del self._kinds[peer]
+        # Operators connect and disconnect all the time, and most decisions change nothing: both are logged quietly.
         idle = event == "placement" and data.get("outcome") != "moves"
-        quiet = (peer.startswith(NAME_PREFIX) or idle) and not bad
+        only_asks = kind is not None and not kind.is_routed
+        quiet = (only_asks or idle) and not bad
         return event, DEBUG if quiet else WARNING if bad else INFO, data

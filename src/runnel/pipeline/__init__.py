@@ -1,32 +1,30 @@
-"""The data pipeline on Spark: from what brokers recorded to what a planner needs, at any size.
+"""The data pipeline on Spark: from traces of any size to profiles, plans, placements and reports.
 
-session.py     a Spark session, with Java and Python found                  made at the edge, handed to everybody
-tables.py      a trace's tables as DataFrames, checked; what was decided about bad input is counted
+session.py     makes the Spark session and finds Java and Python for it
+tables.py      a trace's tables as DataFrames, validated; irregularities of the input are counted
 source.py      spark.read.format("runnel-trace").load(DIR)
-streams.py     what each advertisement published and delivered in a day, and the words of bits of that day
-profiles.py    days brought together: windows, publishers, bit vectors of subscriptions
-doubles.py     rows that are there twice, which count once
-clients.py     who is where: subscriptions, advertisements, links, from what was made and withdrawn
-brokers.py     what brokers were measured to be able to do
-gifs.py        groups of identical profiles
-closeness.py   the nearest partner of every group, without looking at all pairs
-proposals.py   subscriptions that somebody thinks of, from a file
-backtest.py    what they would have got
-network.py     what allocation.Network needs, from what the jobs have written
-inventory.py   what brokers there are, and what a plan must keep to: one TOML file
-planning.py    from profiles to a plan document, fit to be applied
-shards.py      parts of a network, each clustered by itself
-scale.py       a plan made of such parts, for any number of clients
+daily_bits.py  for each day: what each advertisement published and delivered, and the bits of subscriptions
+profiles.py    merges days: windows, publishers, bit vectors of subscriptions
+doubles.py     counts and drops duplicate rows
+clients.py     the brokers of clients at the end of the trace: subscriptions, advertisements, links
+brokers.py     the measured capacities of brokers
+proposals.py   reads proposed subscriptions from a file
+backtest.py    what proposed subscriptions would have received
+network.py     the planner's input, from the tables of the job `profiles`
+inventory.py   the brokers and constraints for a plan: one TOML file
+planning.py    from profiles to a plan document that can be applied
+shards.py      parts of a network, which Spark clusters separately
+scale.py       a plan made from such parts, for any number of clients
 delays.py      how long messages take in brokers and on links
-place.py       GRAPE for every publisher at once
+place.py       GRAPE for all publishers
 report.py      the metrics of a trace
-stream.py      a trace watched while it grows: profiles kept up, other plans proposed
-drift.py       when a plan no longer fits, and when another is worth proposing
-jobs.py        the jobs: which of these in which order, and where it is kept         start reading here
+stream.py      watches a trace while it grows: updates profiles, proposes other plans
+drift.py       decides when a plan no longer fits, and when another is worth proposing
+jobs.py        the jobs: the order of transforms, and where results are stored         start reading here
 
 Rules:
 - A transform is a function from DataFrames to a DataFrame; it ends in a `select`, which is its schema. Sessions are
-  arguments. Native functions first, Arrow batches where Python must run, no row-at-a-time function.
-- Sums are of integers; what comes out does not depend on how rows are spread over machines.
-- Nothing is dropped in silence: it is an InputError, or a line of the `Reading`.
+  arguments. Use native functions first, Arrow batches where Python must run, and no row-at-a-time functions.
+- Sums are of integers, so results do not depend on how rows are distributed over machines.
+- Nothing is dropped silently: it is an InputError, or it is counted in `Decisions`.
 """

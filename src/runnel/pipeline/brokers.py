@@ -1,16 +1,16 @@
-"""What brokers were measured to be able to do, from the rows of `intervals`.
+"""The measured capacities of brokers, from the rows of `intervals`.
 
-    output         bytes that went out over the time that the output was busy: the rate at which it can send. While a
-                   queue grows, Or is larger than that share of time, by what came in over what went out; so that is
-                   taken out again.
-    base, each     the matching delay as a line through what was measured with different numbers of subscriptions, by
-                   tens; with one number only, a constant. As brokers reckon it for themselves (allocation/rates.py).
+    output         the rate at which a broker can send: bytes sent, over the time that its output was busy. That time
+                   follows from the output ratio Or. While a queue grows, Or exceeds the busy share of the time by the
+                   factor of bytes queued over bytes sent, so Or is divided by that factor.
+    base, each     the matching delay as a straight line, fitted to the delays measured with different numbers of
+                   subscriptions (in tens); a constant if there is only one number. Brokers compute it in the same way
+                   (modules/profiles/rates.py).
 
-    told           what a broker says of itself when it starts: where it listens, and what it is configured to be
-                   planned with, if it is
-    stopped        whether that it has stopped is its last word, and others went on
+    told_…         what a broker states when it starts: its address and, if configured, its limits for plans
+    stopped        whether the broker stopped and did not start again, while others were still running
 
-Null is not measured, or not told.
+Null: not measured, or not stated.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from runnel.quantities import SECOND
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-SECOND = 1_000_000_000
 MEASURED_MIN = 100
-"""Publications matched: fewer say nothing about matching."""
+"""With fewer matched publications the matching delay is not estimated."""
 _TENS = 10
 
 
-def measured(brokers: DataFrame, intervals: DataFrame) -> DataFrame:
-    """What every broker that is in either table was measured to be able to do, and what it says of itself."""
+def measure_brokers(brokers: DataFrame, intervals: DataFrame) -> DataFrame:
+    """The measured and the stated capacities of every broker in either table."""
     names = brokers.select("broker").union(intervals.select("broker")).distinct()
     end = intervals.select(F.max("time_ns").alias("end_ns"))
     stopped = F.coalesce(F.col("stopped_ns") < F.col("end_ns"), F.lit(False))
     return (
-        names.join(_outputs(intervals), "broker", "left")
-        .join(_delays(intervals), "broker", "left")
-        .join(_told(brokers), "broker", "left")
+        names.join(_output_rates(intervals), "broker", "left")
+        .join(_matching_delays(intervals), "broker", "left")
+        .join(_broker_statements(brokers), "broker", "left")
         .crossJoin(F.broadcast(end))
         .select(
             *("broker", "output_bytes_per_s", "base_ns", "each_ns"),
@@ -48,36 +49,36 @@ def measured(brokers: DataFrame, intervals: DataFrame) -> DataFrame:
     )
 
 
-def _told(brokers: DataFrame) -> DataFrame:
-    """What brokers said when they started last: where they listen, and what they may be planned to do."""
+def _broker_statements(brokers: DataFrame) -> DataFrame:
+    """What brokers stated at their last start (address, limits for plans), and when they stopped for good."""
     is_start = F.col("event") == "started"
     newest = F.max(F.when(is_start, F.struct("time_ns", "detail"))).getField("detail")
-    # Of one time, "stopped" is after "started".
+    # Among rows of the same time "stopped" counts as the later.
     last = F.max(F.struct("time_ns", "event"))
     stopped = F.when(last.getField("event") == "stopped", last.getField("time_ns"))
 
-    def said(key: str) -> Column:
+    def text_of(key: str) -> Column:
         return F.get_json_object("detail", f"$.{key}")
 
-    def amount(key: str) -> Column:
-        # 0 is how they say that they have no limit, or do not know.
-        return F.nullif(said(key).cast("long"), F.lit(0))
+    def number_of(key: str) -> Column:
+        # Brokers write 0 if there is no limit, or if it is unknown.
+        return F.nullif(text_of(key).cast("long"), F.lit(0))
 
     return (
         brokers.groupBy("broker")
         .agg(newest.alias("detail"), stopped.alias("stopped_ns"))
         .select(
             *("broker", "stopped_ns"),
-            F.nullif(said("address"), F.lit("")).alias("address"),
-            amount("output_bytes_per_second").cast("double").alias("told_output_bytes_per_s"),
-            amount("match_ns_base").alias("told_base_ns"),
-            amount("match_ns_each").alias("told_each_ns"),
+            F.nullif(text_of("address"), F.lit("")).alias("address"),
+            number_of("output_bytes_per_second").cast("double").alias("told_output_bytes_per_s"),
+            number_of("match_ns_base").alias("told_base_ns"),
+            number_of("match_ns_each").alias("told_each_ns"),
         )
     )
 
 
-def sendings(intervals: DataFrame) -> DataFrame:
-    """(broker, bytes_out, frames_out, busy_ns): every interval in which something went out, and for how long it did."""
+def busy_intervals(intervals: DataFrame) -> DataFrame:
+    """(broker, bytes_out, frames_out, busy_ns): the intervals in which a broker sent, and the time that this took."""
     before = Window.partitionBy("broker").orderBy("time_ns")
     began = F.col("time_ns") - F.col("window_ns")
     follows = F.lag("time_ns").over(before) == began
@@ -91,9 +92,9 @@ def sendings(intervals: DataFrame) -> DataFrame:
     return busy.select("broker", "bytes_out", "frames_out", spent.alias("busy_ns"))
 
 
-def _outputs(intervals: DataFrame) -> DataFrame:
+def _output_rates(intervals: DataFrame) -> DataFrame:
     sums = (
-        sendings(intervals)
+        busy_intervals(intervals)
         .groupBy("broker")
         .agg(F.sum("bytes_out").alias("bytes"), F.sum("busy_ns").alias("busy_ns"))
     )
@@ -101,7 +102,7 @@ def _outputs(intervals: DataFrame) -> DataFrame:
     return sums.select("broker", rate.alias("output_bytes_per_s"))
 
 
-def _delays(intervals: DataFrame) -> DataFrame:
+def _matching_delays(intervals: DataFrame) -> DataFrame:
     spent = F.round(F.col("matching_delay_s") * F.col("publications_in") * SECOND).cast("long")
     tens = F.floor(F.col("subscriptions") / _TENS) * _TENS
     points = (
@@ -110,7 +111,7 @@ def _delays(intervals: DataFrame) -> DataFrame:
         .where(F.col("matched") >= MEASURED_MIN)
         .withColumn("delay", F.col("spent_ns") / F.col("matched"))
     )
-    # In one order, so that sums of floats come out the same.
+    # Sorted, so that sums of floats are reproducible.
     listed = F.sort_array(F.collect_list(F.struct("count", "delay"))).alias("points")
     lists = points.groupBy("broker").agg(listed)
     middle, average = _mean("count"), _mean("delay")

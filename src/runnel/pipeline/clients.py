@@ -1,12 +1,12 @@
-"""Who is where at the end of a trace: subscriptions, advertisements and links, from what was made and withdrawn.
+"""The state at the end of a trace: the brokers of subscriptions and advertisements, and the links between brokers.
 
-A client that moves subscribes at its new broker before the old one forgets it, or after. So what counts is the last
-word of each broker: somebody is present while any broker's last word is "made", and at home where that was said last. A
-broker that has started anew has forgotten what it knew: what it said before does not count. Of a link, the last word of
-either end counts.
+A client that moves subscribes at its new broker before or after the old broker withdraws the subscription. So the last
+event at each broker counts: a subscription is present if the last event of any broker is "made", and its home is the
+broker with the latest such event. A broker that restarts loses its tables, so events before its last start do not
+count. For a link the last event of either end counts.
 
-A publisher goes by CLIENT/PUBLISHER. Its advertisement may be held by a connection of its own, at another broker
-than its client (CLIENT/PUBLISHER or CLIENT/PUBLISHER#2); then it is that client's, if there is one of the name.
+Publishers are called CLIENT/PUBLISHER. An advertisement may be made by a separate connection, at another broker than
+the client's (named CLIENT/PUBLISHER or CLIENT/PUBLISHER#2); it belongs to the client, if there is one with that name.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def standing(rows: DataFrame, id: str, *more: str) -> DataFrame:
-    """(id, client, broker, present, since_ns, …): the state of everything that a table tells as made or withdrawn."""
+def state_at_end(rows: DataFrame, id: str, *more: str) -> DataFrame:
+    """(id, client, broker, present, since_ns, …): the last state of everything that a table has events for."""
     word = F.max(F.struct("time_ns", "event", "client", *more)).alias("word")
     last = rows.groupBy(id, "broker").agg(word, F.min("time_ns").alias("since_ns"))
     is_made = F.col("word.event") == "made"
@@ -36,8 +36,8 @@ def standing(rows: DataFrame, id: str, *more: str) -> DataFrame:
     )
 
 
-def remembered(rows: DataFrame, brokers: DataFrame) -> DataFrame:
-    """The same rows; what a broker said before it started last is withdrawn, or lost."""
+def withdraw_before_restart(rows: DataFrame, brokers: DataFrame) -> DataFrame:
+    """The same rows, but events of a broker from before its last start are changed to "withdrawn" or "lost"."""
     started = brokers.where(F.col("event") == "started").groupBy("broker")
     since = started.agg(F.max("time_ns").alias("started_ns"))
     void = F.when(F.col("event") == "made", "withdrawn").when(F.col("event") != "withdrawn", "lost")
@@ -47,8 +47,8 @@ def remembered(rows: DataFrame, brokers: DataFrame) -> DataFrame:
     return joined.select(*rows.columns)
 
 
-def owned(advertisements: DataFrame, clients: DataFrame) -> DataFrame:
-    """The state of advertisements, with the clients that they are of; `clients` has all names of clients."""
+def resolve_owners(advertisements: DataFrame, clients: DataFrame) -> DataFrame:
+    """The state of advertisements with the clients that own them; `clients` has the names of all clients."""
     base = F.regexp_replace("client", r"#\d+$", "")
     tail = F.concat(F.lit("/"), F.col("publisher"))
     guest = F.when(
@@ -70,8 +70,8 @@ def owned(advertisements: DataFrame, clients: DataFrame) -> DataFrame:
     )
 
 
-def links(rows: DataFrame) -> DataFrame:
-    """(one, other): brokers that are joined at the end, each pair once."""
+def links_at_end(rows: DataFrame) -> DataFrame:
+    """(one, other): the pairs of brokers with a link at the end, each pair once."""
     between = rows.where(F.col("kind") == "broker").select(
         F.least("broker", "peer").alias("one"),
         F.greatest("broker", "peer").alias("other"),

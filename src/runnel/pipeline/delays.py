@@ -1,15 +1,15 @@
-"""How long messages take in brokers and on links, from traces: what GRAPE's reports say besides who got what.
+"""How long messages take in brokers and on links, from traces: the delays in GRAPE's reports.
 
-As placement/delays.py reckons it in a running broker, over days instead of seconds:
+The computation is that of modules/placement/delays.py in a running broker, but over days instead of seconds:
 
-    in a broker   how busy it was says how long a message waited, for matching and for the output
-    on a link     a publication is seen at both ends, where it enters the network or is delivered. The least time
-                  between, less what the first broker took to match and send it, is the link's: the rest of a longer
-                  one is queues. With samples in both directions it is their mean, in which the difference of two
-                  clocks cancels out.
+    in a broker   the wait for matching and for the output follows from how busy the broker was
+    on a link     a publication is traced at a broker where it enters the network or is delivered. For publications
+                  that are traced at both ends of a link, the time of the link is the least difference of these times,
+                  less the time that the first broker takes to match and send; larger differences come from queues.
+                  With samples in both directions it is their mean, in which the difference of the clocks cancels out.
 
-Differs from a running broker, which sees what waits on a link at that moment: over days that is the mean wait, and
-counted already. A link that nobody's publications were seen on both sides of takes no time, and is counted.
+A running broker also adds the bytes that wait on a link at that moment. Over days that is the mean wait in the output,
+which is included already. A link without a publication traced at both ends takes no time, and is counted.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from runnel.pipeline.brokers import SECOND, sendings
-from runnel.placement.delays import wait_ns
+from runnel.modules.placement.delays import wait_ns
+from runnel.pipeline.brokers import busy_intervals
+from runnel.quantities import SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Taken(NamedTuple):
+class BrokerDelays(NamedTuple):
     """How long a message takes in a broker, in nanoseconds."""
 
     input_ns: int = 0
@@ -34,8 +35,8 @@ class Taken(NamedTuple):
     sending_ns: int = 0  # sending alone
 
 
-def spent(intervals: DataFrame) -> DataFrame:
-    """(broker, window_ns, matched, matching_ns, sent, sending_ns): what each broker did in all, and for how long."""
+def sum_broker_times(intervals: DataFrame) -> DataFrame:
+    """(broker, window_ns, matched, matching_ns, sent, sending_ns): messages matched and sent, and the time for both."""
     matching = F.round(F.col("matching_delay_s") * F.col("publications_in") * SECOND).cast("long")
     inside = intervals.groupBy("broker").agg(
         F.sum("window_ns").alias("window_ns"),
@@ -43,7 +44,7 @@ def spent(intervals: DataFrame) -> DataFrame:
         F.sum(matching).alias("matching_ns"),
     )
     outside = (
-        sendings(intervals)
+        busy_intervals(intervals)
         .groupBy("broker")
         .agg(F.sum("frames_out").alias("sent"), F.sum("busy_ns").alias("sending_ns"))
     )
@@ -54,10 +55,10 @@ def spent(intervals: DataFrame) -> DataFrame:
     )
 
 
-def taken(spent: DataFrame) -> dict[str, Taken]:
+def delays_of_brokers(spent: DataFrame) -> dict[str, BrokerDelays]:
     """How long a message takes in every broker."""
     return {
-        row["broker"]: Taken(
+        row["broker"]: BrokerDelays(
             wait_ns(row["matching_ns"], row["matched"], row["window_ns"]),
             row["matching_ns"] // max(1, row["matched"]),
             wait_ns(row["sending_ns"], row["sent"], row["window_ns"])
@@ -68,8 +69,8 @@ def taken(spent: DataFrame) -> dict[str, Taken]:
     }
 
 
-def newest(rows: DataFrame, incarnations: DataFrame, count: int) -> DataFrame:
-    """Of publications or deliveries, those of the last publications of each advertisement: a sample that is enough."""
+def newest_publications(rows: DataFrame, incarnations: DataFrame, count: int) -> DataFrame:
+    """The publications or deliveries of the last `count` publications of each advertisement, as a sample."""
     lasts = incarnations.select("advertisement", "last")
     found = rows.join(F.broadcast(lasts), "advertisement").where(
         F.col("counter") > F.col("last") - count
@@ -77,8 +78,8 @@ def newest(rows: DataFrame, incarnations: DataFrame, count: int) -> DataFrame:
     return found.select(*rows.columns)
 
 
-def crossings(publications: DataFrame, deliveries: DataFrame, links: DataFrame) -> DataFrame:
-    """(from, to, least_ns): how long a publication took from one broker to the next, at best; of links as traced."""
+def link_crossings(publications: DataFrame, deliveries: DataFrame, links: DataFrame) -> DataFrame:
+    """(from, to, least_ns): the least time of a publication from one end of a traced link to the other."""
     id = ("advertisement", "counter")
     entered = publications.select(*id, "broker", "time_ns", F.lit(0).cast("long").alias("hops"))
     left = deliveries.select(*id, "broker", "time_ns", "hops")
@@ -95,12 +96,14 @@ def crossings(publications: DataFrame, deliveries: DataFrame, links: DataFrame) 
     return both.groupBy("from", "to").agg(least.alias("least_ns")).select("from", "to", "least_ns")
 
 
-def link_times(crossings: DataFrame, brokers: dict[str, Taken]) -> dict[tuple[str, str], int]:
-    """How long a link takes, by its two brokers in either order; links without a sample are not there."""
+def link_times(
+    crossings: DataFrame, brokers: dict[str, BrokerDelays]
+) -> dict[tuple[str, str], int]:
+    """How long a link takes, by its two brokers in either order; links without a sample are missing."""
     ways = {
         (row["from"], row["to"]): row["least_ns"] - matching - sending
         for row in crossings.collect()
-        for _, matching, _, sending in (brokers.get(row["from"], Taken()),)
+        for _, matching, _, sending in (brokers.get(row["from"], BrokerDelays()),)
     }
     return {
         pair: max(0, (ns + ways.get((there, here), ns)) // 2)

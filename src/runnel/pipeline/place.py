@@ -1,16 +1,16 @@
-"""Where every publisher should be: GRAPE for all of them at once, over an overlay that is given.
+"""Where every publisher should be: GRAPE for all publishers, over a given overlay.
 
-    overlay      as it was traced, or as a plan has it; it must be a tree
-    wanted       what the subscriptions at each broker got of each publisher: bits OR-ed, deliveries added
-    stations     what GRAPE is told of every broker besides: its neighbours, how long messages take (delays.py)
-    placements   placement.grape.choose for each publisher, in Arrow batches; all brokers of the overlay are candidates
+    BrokerTree           the overlay of the trace or of a plan; it must be a tree
+    wanted_at_brokers    what the subscriptions at each broker received from each publisher: bits and deliveries
+    stations             the rest of GRAPE's reports, for every broker: neighbours and delays (delays.py)
+    choose_placements    placement.grape.choose for each publisher, in Arrow batches; all brokers are candidates
 
-GRAPE settles brokers that are equal in the metric that goes first by the other one, also at 100%. Its choice stays
-in the table; but at 100%, where the first metric is all that counts, it is no move unless that one gains (`moves`).
+If brokers are equal in the primary metric, GRAPE chooses among them by the other one, also at 100%. The table has that
+choice; but at 100%, where only the primary metric counts, `moves` is true only if that metric improves.
 
-The trace session of the paper is the window of the profile. With a plan, clients and publishers are where it puts
-them; those that it does not know are where they were traced. Who is at a broker that is not in the overlay cannot be
-placed, or does not count, which is told.
+The trace session of the paper is the window of the profile. With a plan, clients and publishers are at the brokers of
+the plan; those that are not in the plan are where they were traced. Publishers at brokers that are not in the overlay
+are not placed, subscriptions there do not count; both are counted.
 """
 
 from __future__ import annotations
@@ -23,23 +23,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from runnel.allocation.bits import words_for
-from runnel.allocation.layout import Layout, downstream
-from runnel.allocation.load import MICRO
-from runnel.allocation.plan import Plan
+from runnel.bits import words_for
 from runnel.errors import InputError
-from runnel.pipeline.delays import Taken, crossings, link_times, newest, spent, taken
+from runnel.modules.placement.grape import CLIENT, BrokerReport, Metric, choose
+from runnel.pipeline.delays import (
+    BrokerDelays,
+    delays_of_brokers,
+    link_crossings,
+    link_times,
+    newest_publications,
+    sum_broker_times,
+)
 from runnel.pipeline.profiles import RECENT_DAYS
-from runnel.placement.grape import CLIENT, Metric, Report, choose
+from runnel.planning.documents.plan import Plan
+from runnel.planning.layout import Layout, downstream
+from runnel.planning.load import MICRO
+from runnel.quantities import SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from runnel.pipeline.jobs import Job
 
-SECOND = 1_000_000_000
 SAMPLE = 256
-"""Of so many publications of each advertisement it is looked at when they came by."""
+"""The times of links are measured with this many publications of each advertisement."""
 
 SCHEMA = (
     "publisher string, home string, broker string, publications bigint, "
@@ -48,23 +55,23 @@ SCHEMA = (
 )
 _PRIORITY = re.compile(r"(?P<metric>\w+) +(?P<percent>\d+(\.\d*)?) *%?")
 Neighbours = Mapping[str, list[str]]
-Stations = Mapping[str, Report]
+Stations = Mapping[str, BrokerReport]
 
 
 class Priority(NamedTuple):
-    """What is minimised first, and how much that counts: the paper's `load P%` and `delay P%`."""
+    """The primary metric, and its weight: the paper's `load P%` and `delay P%`."""
 
     metric: Metric = "load"
     percent: float = 100.0
 
     @property
     def text(self) -> str:
-        """As people write it."""
+        """As users write it."""
         return f"{self.metric} {self.percent:g}%"
 
 
 def parse_priority(text: str) -> Priority:
-    """A priority as people write it.
+    """Parse a priority as users write it.
 
     >>> parse_priority("delay 50%")
     Priority(metric='delay', percent=50.0)
@@ -80,26 +87,23 @@ def parse_priority(text: str) -> Priority:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlay:
-    """A tree of brokers; and where clients and publishers are, as far as a plan says so."""
+class BrokerTree:
+    """A tree of brokers; and the brokers of clients and publishers, if there is a plan."""
 
     neighbours: Neighbours
     clients: Mapping[str, str] = field(default_factory=dict)
     publishers: Mapping[str, str] = field(default_factory=dict)
 
 
-def planned(plan: Plan) -> Overlay:
+def tree_of_plan(plan: Plan) -> BrokerTree:
     """The overlay of a plan."""
     layout = Layout(plan.overlay, {}, {})
     neighbours = {broker: sorted(found) for broker, found in layout.neighbours().items()}
-    return Overlay(dict(sorted(neighbours.items())), plan.subscriptions, plan.publishers)
+    return BrokerTree(dict(sorted(neighbours.items())), plan.subscriptions, plan.publishers)
 
 
-def traced(brokers: DataFrame, links: DataFrame) -> Overlay:
-    """The overlay as it was at the end of a trace.
-
-    Brokers that are joined to nobody are overlays of their own; what is joined must be a tree.
-    """
+def tree_of_trace(brokers: DataFrame, links: DataFrame) -> BrokerTree:
+    """The overlay at the end of a trace. Its links must form trees; a broker without links is a tree of its own."""
     neighbours: dict[str, list[str]] = {}
     for name in sorted(row["broker"] for row in brokers.select("broker").collect()):
         neighbours[name] = []
@@ -118,16 +122,16 @@ def traced(brokers: DataFrame, links: DataFrame) -> Overlay:
             f"the {len(pairs):,} links of {len(tree):,} brokers make no tree, and GRAPE needs one: "
             "name an overlay with --plan"
         )
-    return Overlay(tree)
+    return BrokerTree(tree)
 
 
 # -- transforms -------------------------------------------------------------------------------------------
 
 
-def seated(rows: DataFrame, key: str, places: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Rows of `subscriptions` or `publishers` with the broker that counts, and whether the overlay has it.
+def assign_brokers(rows: DataFrame, key: str, places: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Rows of `subscriptions` or `publishers` with their broker in the plan, and whether the overlay has that broker.
 
-    `places` (name, place) has who is elsewhere than traced, by the column `key`.
+    `places` (name_planned, place) has the brokers of the plan; names are compared with the column `key`.
     """
     moved = rows.join(places, rows[key] == places["name_planned"], "left")
     there = F.coalesce("place", "broker")
@@ -137,8 +141,8 @@ def seated(rows: DataFrame, key: str, places: DataFrame, brokers: DataFrame) -> 
     return named.select(*rows.columns, F.coalesce("in_overlay", F.lit(False)).alias("in_overlay"))
 
 
-def wanted(vectors: DataFrame, seats: DataFrame, length: int) -> DataFrame:
-    """(publisher, broker, deliveries, words): what the subscriptions at each broker got of each publisher."""
+def wanted_at_brokers(vectors: DataFrame, seats: DataFrame, length: int) -> DataFrame:
+    """(publisher, broker, deliveries, words): what the subscriptions at each broker received from each publisher."""
     there = vectors.join(seats.select("subscription", "broker"), "subscription")
     names = [f"word{number}" for number in range(words_for(length))]
     bits = [F.bit_or(F.get("words", F.lit(n))).alias(name) for n, name in enumerate(names)]
@@ -146,38 +150,41 @@ def wanted(vectors: DataFrame, seats: DataFrame, length: int) -> DataFrame:
     return found.select("publisher", "broker", "deliveries", F.array(*names).alias("words"))
 
 
-def placements(
+def choose_placements(
     publishers: DataFrame, wanted: DataFrame, stations: Stations, priority: Priority
 ) -> DataFrame:
-    """The choice for every publisher; those that nobody wants anything of stay where they are."""
+    """GRAPE's choice for every publisher; publishers without subscribers stay where they are."""
     asked = publishers.select("number", "name", "broker", "rate", "span")
     return (
         asked.groupBy("number")
         .cogroup(wanted.groupBy("publisher"))
-        .applyInArrow(placing(stations, priority), SCHEMA)
+        .applyInArrow(_make_placer(stations, priority), SCHEMA)
         .select(*(one.split()[0] for one in SCHEMA.split(", ")))
     )
 
 
-def placing(stations: Stations, priority: Priority) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    """What places one publisher, given its row and what is wanted of it."""
+def _make_placer(
+    stations: Stations, priority: Priority
+) -> Callable[[pa.Table, pa.Table], pa.Table]:
+    """The function that places one publisher, given its row and its rows of `wanted_at_brokers`."""
 
     def place_one(publisher: pa.Table, wanted: pa.Table) -> pa.Table:
         rows = [
-            placement(row, wanted.to_pylist(), stations, priority) for row in publisher.to_pylist()
+            place_publisher(row, wanted.to_pylist(), stations, priority)
+            for row in publisher.to_pylist()
         ]
         return pa.Table.from_pylist(rows, _ARROW)
 
     return place_one
 
 
-def placement(
+def place_publisher(
     publisher: Mapping[str, Any],
     wanted: list[dict[str, Any]],
     stations: Stations,
     priority: Priority,
 ) -> dict[str, Any]:
-    """One publisher, placed by GRAPE."""
+    """Place one publisher by GRAPE; the result is a row of `placements`."""
     reports = dict(stations)
     for row in wanted:
         bits = b"".join((word % (1 << 64)).to_bytes(8, "little") for word in row["words"])
@@ -191,7 +198,7 @@ def placement(
     named = {one.broker: one for one in choice.candidates}
     now, then = named[home], named[choice.broker]
     gain_in = None
-    if choice.broker != home:  # as in Choice.gain_percent: that for which it would not stay
+    if choice.broker != home:  # as in Choice.gain_percent: the metric for which it would not stay
         gain_in = _OTHER[priority.metric] if now.kept else priority.metric
     per_s = publisher["rate"] / max(1, publisher["span"])
     return {
@@ -224,13 +231,15 @@ _ARROW = pa.schema([(name, _KINDS[kind]) for name, kind in map(str.split, SCHEMA
 
 
 def make_stations(
-    neighbours: Neighbours, brokers: Mapping[str, Taken], links: Mapping[tuple[str, str], int]
-) -> dict[str, Report]:
-    """What GRAPE is told of every broker, but for what it delivered; what was not measured takes no time."""
+    neighbours: Neighbours,
+    brokers: Mapping[str, BrokerDelays],
+    links: Mapping[tuple[str, str], int],
+) -> dict[str, BrokerReport]:
+    """GRAPE's report of every broker, without deliveries; what was not measured takes no time."""
     found = {}
     for broker, beside in neighbours.items():
-        took = brokers.get(broker, Taken())
-        found[broker] = Report(
+        took = brokers.get(broker, BrokerDelays())
+        found[broker] = BrokerReport(
             broker,
             tuple(beside),
             0,
@@ -243,8 +252,8 @@ def make_stations(
     return found
 
 
-def stations_of(job: Job, neighbours: Neighbours) -> dict[str, Report]:
-    """The brokers of an overlay, measured over the last days of the trace."""
+def measure_stations(job: Job, neighbours: Neighbours) -> dict[str, BrokerReport]:
+    """Measure the brokers of an overlay over the last days of the trace."""
     tables = job.tables or job.open()
     days = range(tables.days[-1] - RECENT_DAYS + 1, tables.days[-1] + 1)
     recent = {
@@ -252,13 +261,13 @@ def stations_of(job: Job, neighbours: Neighbours) -> dict[str, Report]:
         for name in ("intervals", "publications", "deliveries")
     }
     known = job.frame("incarnations")
-    brokers = taken(spent(recent["intervals"]))
+    brokers = delays_of_brokers(sum_broker_times(recent["intervals"]))
     published, delivered = (
-        newest(recent[name], known, SAMPLE) for name in ("publications", "deliveries")
+        newest_publications(recent[name], known, SAMPLE) for name in ("publications", "deliveries")
     )
-    links = link_times(crossings(published, delivered, job.frame("links")), brokers)
+    links = link_times(link_crossings(published, delivered, job.frame("links")), brokers)
     pairs = [(one, other) for one, found in neighbours.items() for other in found if one < other]
-    count = job.reading.count
+    count = job.decisions.count
     count(
         "brokers were not measured: messages take no time there", len(neighbours.keys() - brokers)
     )
@@ -269,11 +278,13 @@ def stations_of(job: Job, neighbours: Neighbours) -> dict[str, Report]:
     return make_stations(neighbours, brokers, links)
 
 
-def place(job: Job, priority: Priority, plan: Plan | None = None) -> dict[str, int]:
-    """Place all publishers of the trace; how many there are, and how many would move. Profiles must be up to date."""
-    overlay = planned(plan) if plan else traced(job.frame("brokers"), job.frame("links"))
+def place_all(job: Job, priority: Priority, plan: Plan | None = None) -> dict[str, int]:
+    """Place all publishers of the trace, write `placements`, and return counts. Profiles must be up to date."""
+    overlay = (
+        tree_of_plan(plan) if plan else tree_of_trace(job.frame("brokers"), job.frame("links"))
+    )
     job.tell("measuring brokers and links")
-    stations = stations_of(job, overlay.neighbours)
+    stations = measure_stations(job, overlay.neighbours)
     brokers = job.spark.createDataFrame([(name,) for name in overlay.neighbours], "broker string")
 
     def seats(name: str, key: str, places: Mapping[str, str], gone: str, lost: str) -> DataFrame:
@@ -281,39 +292,43 @@ def place(job: Job, priority: Priority, plan: Plan | None = None) -> dict[str, i
         elsewhere = job.spark.createDataFrame(
             sorted(places.items()), "name_planned string, place string"
         )
-        here = seated(frame.where("present"), key, elsewhere, brokers)
-        job.reading.count(gone, frame.where("not present").count())
-        job.reading.count(lost, here.where("not in_overlay").count())
+        here = assign_brokers(frame.where("present"), key, elsewhere, brokers)
+        job.decisions.count(gone, frame.where("not present").count())
+        job.decisions.count(lost, here.where("not in_overlay").count())
         return here.where("in_overlay")
 
     listening = seats(
-        *("subscriptions", "client", overlay.clients),
+        "subscriptions",
+        "client",
+        overlay.clients,
         "subscriptions were withdrawn by the end, and do not count",
         "subscriptions are at brokers that are not in the overlay, and do not count",
     )
     speaking = seats(
-        *("publishers", "name", overlay.publishers),
+        "publishers",
+        "name",
+        overlay.publishers,
         "publishers had left by the end, and are not placed",
         "publishers are at brokers that are not in the overlay, and are not placed",
     )
     job.tell(f"placing publishers, {priority.text}, among {len(stations):,} brokers")
-    needed = wanted(job.frame("vectors"), listening, job.length)
-    job.write(placements(speaking, needed, stations, priority), "placements")
+    needed = wanted_at_brokers(job.frame("vectors"), listening, job.length)
+    job.write(choose_placements(speaking, needed, stations, priority), "placements")
     counts = job.frame("placements").select(F.count("*"), F.count_if("moves")).first()
     count, moves = counts or (0, 0)
     return {"publishers": int(count), "would move": int(moves), "brokers": len(stations)}
 
 
 def top_moves(placements: DataFrame, count: int) -> DataFrame:
-    """The moves that save the most messages, or else the most time."""
+    """The moves that save the most messages; among equals those that save the most time."""
     saved = F.col("messages_now") - F.col("messages_after")
     faster = F.col("delay_now_s") - F.col("delay_after_s")
     moves = placements.where("moves")
     return moves.orderBy(saved.desc(), faster.desc(), "publisher").limit(count).select("*")
 
 
-def totals(placements: DataFrame) -> DataFrame:
-    """(messages_now, messages_after): what all brokers together take in per second, before the moves and after them."""
+def total_messages(placements: DataFrame) -> DataFrame:
+    """(messages_now, messages_after): messages per second into all brokers together, before and after the moves."""
     # Whole millionths, so that the sum does not depend on its order.
     then = F.when(F.col("moves"), F.col("messages_after")).otherwise(F.col("messages_now"))
     now, after = (

@@ -1,11 +1,11 @@
-"""From profiles to a plan document: as brokers' own answers give it (allocation/croc.py), and to be applied like that.
+"""From profiles to a plan document, of the same kind as a plan from live brokers (operate/croc.py).
 
-    measure, traced  what a trace tells of brokers: where they listen, what they can do
-    picture_of       everything that the planner is told, and what goes along with its plan
+    observe_brokers  what a trace has about brokers: addresses and capacities
+    make_picture     the planner's input, and what else a plan needs to be applied
     plan_network     the plan
 
-What brokers there are, and what the plan must keep to, says an inventory. How much the profiles rest on is counted by
-Spark, and stands in the plan as its evidence. Sparse data is planned with, and said to be sparse.
+The brokers and constraints come from an inventory. Spark counts the observations behind the profiles, which become the
+evidence in the plan. With little evidence there is a plan nevertheless, and the scorecard calls it sparse.
 """
 
 from __future__ import annotations
@@ -15,79 +15,79 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from runnel.allocation.completion import Picture, completed, translated
-from runnel.allocation.evidence import FEW, Evidence, evidence_of
-from runnel.allocation.network import Network
-from runnel.allocation.plan import Owner, Plan
-from runnel.allocation.planner import PlanOptions, make_plan
-from runnel.allocation.sharding import AT_SCALE
 from runnel.errors import InputError
-from runnel.pipeline.brokers import measured
-from runnel.pipeline.inventory import Fleet, Inventory, Traced
+from runnel.pipeline.brokers import measure_brokers
+from runnel.pipeline.inventory import Fleet, Inventory, ObservedBroker
 from runnel.pipeline.jobs import NETWORK_TABLES, Job
-from runnel.pipeline.network import to_network
-from runnel.pipeline.scale import known, plan_parts
-from runnel.pipeline.tables import Tables
+from runnel.pipeline.network import network_from_tables
+from runnel.pipeline.scale import outline_network, plan_parts
+from runnel.pipeline.tables import TraceTables
+from runnel.planning.algorithms.cram.sharding import SHARDABLE
+from runnel.planning.documents.completion import Picture, complete_plan, translate_constraints
+from runnel.planning.documents.evidence import FEW, Evidence, evidence_of
+from runnel.planning.documents.plan import Owner, Plan
+from runnel.planning.network import Network
+from runnel.planning.planner import PlanOptions, make_plan
+from runnel.quantities import SECOND
 from runnel.trace.window import utc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SECOND = 1_000_000_000
 ONE_PROCESS = 2_000
-"""So many subscriptions, at most, are planned by one process."""
+"""The most subscriptions that one process plans."""
 
 HEADER_BYTES = 40
-"""What a frame takes besides the selection in it, roughly."""
+"""The size of a frame without its selection, roughly."""
 
 NAMED_MAX = 5
-"""An error names so many brokers."""
+"""The most brokers that an error names."""
 
 Row = dict[str, Any]
 
 
 def plan_network(job: Job, inventory: Inventory, options: PlanOptions | None = None) -> Plan:
-    """Plan the network whose profiles a job has made; `options` in place of the inventory's.
+    """Plan the network whose profiles a job has made; `options` replace those of the inventory.
 
-    In parts (scale.py), if the algorithm has any and there are more than `ONE_PROCESS` clients. One process, which has
-    all profiles then, is quicker for few; and only it can limit the moves.
+    It is planned in parts (scale.py) if the algorithm supports that and there are more than `ONE_PROCESS`
+    subscriptions. For fewer, one process with all profiles is faster; and only one process can limit the moves.
     """
     options = options or inventory.options
     _require_clients(job)
     fleet = fleet_of(job, inventory)
-    may_part = options.algorithm in AT_SCALE and inventory.constraints.max_moves is None
+    may_part = options.algorithm in SHARDABLE and inventory.constraints.max_moves is None
     in_parts = may_part and job.frame("subscriptions").count() > ONE_PROCESS
-    there = known(job, fleet.capacities) if in_parts else None
-    picture = picture_of(job, fleet, there.network if there else _in_full(job, fleet))
+    there = outline_network(job, fleet.capacities) if in_parts else None
+    picture = make_picture(job, fleet, there.network if there else _full_network(job, fleet))
     job.tell(f"planning {len(picture.homes):,} clients on {len(fleet.capacities):,} brokers")
-    constraints = translated(inventory.constraints, picture)
+    constraints = translate_constraints(inventory.constraints, picture)
     plan = (
         plan_parts(job, there, options, constraints)
         if there
         else make_plan(picture.network, options, constraints)
     )
-    plan = completed(plan, picture, fleet.addresses)
-    # Whoever reads the plan is to know what was decided on the way.
-    return replace(plan, notes=[*plan.notes, *job.reading.lines])
+    plan = complete_plan(plan, picture, fleet.addresses)
+    # Readers of the plan must know how irregular input was treated.
+    return replace(plan, notes=[*plan.notes, *job.decisions.lines])
 
 
 # -- brokers ------------------------------------------------------------------------------------------
 
 
-def measure(job: Job) -> list[Traced]:
-    """What a trace tells of brokers, without making profiles."""
+def observe_brokers(job: Job) -> list[ObservedBroker]:
+    """What a trace has about brokers, without making profiles."""
     tables = job.open()
-    job.reading = tables.reading
+    job.decisions = tables.decisions
     job.tell("measuring brokers")
     frames = (tables.frame(job.spark, name) for name in ("brokers", "intervals"))
-    return traced(measured(*frames))
+    return brokers_from_rows(measure_brokers(*frames))
 
 
-def traced(brokers: DataFrame) -> list[Traced]:
-    """What was traced of brokers, by name: what one says of itself counts more than what it was measured to do."""
+def brokers_from_rows(brokers: DataFrame) -> list[ObservedBroker]:
+    """The brokers in rows of `measure_brokers`, by name; stated capacities win over measured ones."""
     rows = sorted(brokers.toArrow().to_pylist(), key=lambda row: str(row["broker"]))
     return [
-        Traced(
+        ObservedBroker(
             row["broker"],
             row["address"].removeprefix("runnel://") if row["address"] else None,
             row["told_output_bytes_per_s"] or row["output_bytes_per_s"],
@@ -98,46 +98,46 @@ def traced(brokers: DataFrame) -> list[Traced]:
 
 
 def _delay(row: Row) -> tuple[int | None, int | None]:
-    """The matching delay; told are both figures, or none."""
+    """The matching delay; a broker states both figures or none."""
     if row["told_base_ns"] or row["told_each_ns"]:
         return row["told_base_ns"] or 0, row["told_each_ns"] or 0
     return row["base_ns"], row["each_ns"]
 
 
 def fleet_of(job: Job, inventory: Inventory) -> Fleet:
-    """The brokers to plan with. One that serves, but that the inventory does not know, is a mistake."""
+    """The brokers to plan with. An error if a broker that is not in the inventory serves clients or neighbours."""
     brokers = job.frame("brokers")
-    # One that has stopped is there if the inventory says so.
+    # A broker that has stopped counts only if it is in the inventory.
     listed = [*inventory.brokers, *inventory.constraints.excluded]
     left = F.col("stopped") & ~F.col("broker").isin(listed)
-    job.reading.count(
+    job.decisions.count(
         "brokers had stopped by the end, and are planned without", brokers.where(left).count()
     )
-    known = traced(brokers.where(~left))
-    strangers = inventory.strangers(known)
-    if strangers:
-        busy = _busy(job, strangers)
+    known = brokers_from_rows(brokers.where(~left))
+    unlisted = inventory.unlisted_brokers(known)
+    if unlisted:
+        busy = _brokers_in_use(job, unlisted)
         if busy:
-            raise InputError(_unlisted(inventory.origin, busy))
-        job.reading.count(
+            raise InputError(_unlisted_message(inventory.origin, busy))
+        job.decisions.count(
             f"brokers were traced that are not in {inventory.origin}: planned without",
-            len(strangers),
+            len(unlisted),
         )
-    fleet = inventory.fleet(known)
-    job.reading.count(
+    fleet = inventory.make_fleet(known)
+    job.decisions.count(
         "brokers have neither a limit of their output nor a measured one, and count as unlimited",
         fleet.unknown,
     )
     return fleet
 
 
-def _unlisted(origin: str, names: list[str]) -> str:
-    """What is wrong with a file that does not have these brokers, which serve.
+def _unlisted_message(origin: str, names: list[str]) -> str:
+    """The error message for a file without these brokers, which served when the trace ended.
 
-    >>> print(_unlisted("brokers.toml", ["B4"]))
+    >>> print(_unlisted_message("brokers.toml", ["B4"]))
     brokers.toml: B4 served when the trace ended, but is not in it: write [brokers.B4]; or excluded = ["B4"], \
 if it is to be given up
-    >>> print(_unlisted("brokers.toml", [f"B{n}" for n in range(1, 8)]))
+    >>> print(_unlisted_message("brokers.toml", [f"B{n}" for n in range(1, 8)]))
     brokers.toml: B1, B2, B3, B4, B5 and 2 more served when the trace ended, but are not in it: \
 write [brokers.B1] and so on for each; or excluded = ["B1", …] for those that are to be given up
     """
@@ -155,8 +155,8 @@ write [brokers.B1] and so on for each; or excluded = ["B1", …] for those that 
     )
 
 
-def _busy(job: Job, names: list[str]) -> list[str]:
-    """Those of these brokers that had a client or a neighbour when the trace ended."""
+def _brokers_in_use(job: Job, names: list[str]) -> list[str]:
+    """The brokers, out of these, that had a client or a neighbour when the trace ended."""
     links = job.frame("links")
     there = links.select(F.col("one").alias("broker")).union(links.select("other"))
     for table in ("publishers", "subscriptions"):
@@ -169,7 +169,7 @@ def _busy(job: Job, names: list[str]) -> list[str]:
 
 
 def _require_clients(job: Job) -> None:
-    """An InputError if everybody had left by the end, as when a network is shut down while it is traced."""
+    """An InputError if all clients had left by the end, as when a network is shut down while it is traced."""
     subscriptions = job.frame("subscriptions")
     every, present = subscriptions.select(F.count("*"), F.count_if("present")).first() or (0, 0)
     if present or not every:
@@ -183,14 +183,14 @@ def _require_clients(job: Job) -> None:
     )
 
 
-def _in_full(job: Job, fleet: Fleet) -> Network:
-    """The network with all profiles."""
+def _full_network(job: Job, fleet: Fleet) -> Network:
+    """The planner's input with all profiles."""
     tables = {name: job.frame(name) for name in NETWORK_TABLES}
-    return to_network(tables, job.length, job.reading, fleet.capacities)
+    return network_from_tables(tables, job.length, job.decisions, fleet.capacities)
 
 
-def picture_of(job: Job, fleet: Fleet, network: Network) -> Picture:
-    """What the planner is told, one item for each client; and who goes along."""
+def make_picture(job: Job, fleet: Fleet, network: Network) -> Picture:
+    """The planner's input, with one item for each client, and what else a plan needs to be applied."""
     rows = job.frame("publishers").where("present").toArrow().to_pylist()
     publishers = sorted(rows, key=lambda row: str(row["name"]))
     owners = {
@@ -230,7 +230,7 @@ def _notes(publishers: list[Row], fleet: Fleet) -> list[str]:
 
 
 def _evidence(job: Job, publishers: list[Row]) -> Evidence:
-    """What the plan rests on: counted by Spark, since there may be many subscriptions."""
+    """The evidence for the plan. Spark counts it, since there may be many subscriptions."""
     there = [row["number"] for row in publishers]
     vectors = job.frame("vectors").where(F.col("publisher").isin(there))
     got = vectors.groupBy("subscription").agg(F.sum("ones").alias("got"))
@@ -244,7 +244,7 @@ def _evidence(job: Job, publishers: list[Row]) -> Evidence:
     wanted = {row["publisher"] for row in vectors.select("publisher").distinct().collect()}
     windows = [(row["span"], row["bandwidth"]) for row in publishers if row["number"] in wanted]
     tables = job.tables or job.open()
-    found = evidence_of("traces", _seconds(job), windows, ())
+    found = evidence_of("traces", _traced_seconds(job), windows, ())
     subscriptions, few, none = counts or (0, 0, 0)
     sizes = _frame_bytes(job, tables)
     return replace(
@@ -252,16 +252,16 @@ def _evidence(job: Job, publishers: list[Row]) -> Evidence:
     )
 
 
-def _seconds(job: Job) -> float:
-    """From the first publication to the last."""
+def _traced_seconds(job: Job) -> float:
+    """The seconds from the first publication to the last."""
     assert job.streams is not None, "profiles come first"
     span = job.streams.select(F.min("first_ns"), F.max("last_ns"))
     first, last = span.first() or (0, 0)
     return ((last or 0) - (first or 0)) / SECOND
 
 
-def _frame_bytes(job: Job, tables: Tables) -> dict[str, float]:
-    """How large frames of subscriptions and advertisements are, on average."""
+def _frame_bytes(job: Job, tables: TraceTables) -> dict[str, float]:
+    """The mean sizes of the frames of subscriptions and advertisements."""
     frames = [
         tables.frame(job.spark, f"{kind}s").select(F.lit(kind).alias("kind"), "selection")
         for kind in ("subscription", "advertisement")

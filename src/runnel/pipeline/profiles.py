@@ -1,15 +1,15 @@
-"""Days brought together: who the publishers are, their windows, and the bit vectors of subscriptions.
+"""Merges days: the publishers, their windows, and the bit vectors of subscriptions.
 
-What comes out is what allocation/profiles.py defines, for the same deliveries: its `synchronised` is the tests' oracle.
-The window of a publisher ends with its last publication, is no longer than the vectors, and begins no earlier than the
-first delivery that is known.
+The results are those that planning/profiles.py defines for the same deliveries; the tests compare with `synchronise`.
+The window of a publisher ends with its last publication, is at most as long as the vectors, and begins no earlier than
+the first known delivery.
 
-Decision, where the papers are silent: a publisher that comes back has another advertisement id, whose counter starts
-again. Its incarnations follow each other: the publications of each are numbered on from the last of the one before. So
-a window reaches back over a restart, and a publisher with one incarnation is numbered by its counter. Two
-advertisements that both stand at the end are two publishers; the second is called NAME#2.
+Decision, where the papers are silent: a publisher that restarts has a new advertisement id, whose counter starts again.
+The publications of its incarnations are numbered consecutively, each incarnation after the one before. So a window
+reaches back over a restart, and for a publisher with one incarnation the number is the counter. Two advertisements of
+the same name that are both present at the end are two publishers; the second is called NAME#2.
 
-Rates are of the last two days: the last whole one and the present one, from when the publisher was first heard of.
+Rates are means over the last two days, the last whole one and the present one, from the publisher's first appearance.
 """
 
 from __future__ import annotations
@@ -19,34 +19,40 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from runnel.allocation.bits import WORD, words_for
-from runnel.pipeline.streams import shifted
+from runnel.bits import WORD, words_for
+from runnel.pipeline.daily_bits import PLACE_BITS, shift_left
 from runnel.pipeline.tables import DAY_NS
+from runnel.quantities import SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-SECOND = 1_000_000_000
 RECENT_DAYS = 2
 
 
-def incarnations(streams: DataFrame, owned: DataFrame, recent_from: int) -> DataFrame:
-    """Every advertisement: whose it is, what it published, and by how much its counters are moved (`offset`)."""
-    both = _advertisements(streams, recent_from).join(owned, "advertisement", "full")
-    told = F.nullif(F.coalesce("publisher", "stream_publisher"), F.lit(""))
+def incarnations(streams: DataFrame, advertised: DataFrame, recent_from: int) -> DataFrame:
+    """Every advertisement: its publisher, what it published, and what is added to its counters (`offset`).
+
+    `streams` are those of all days (`daily_bits.py`). `advertised` has what was recorded of advertisements themselves:
+    advertisement, client, publisher, broker, present, since_ns; advertisements older than the trace are not in it.
+    `recent_from` is the first day that counts for rates.
+    """
+    both = _sum_days(streams, recent_from).join(advertised, "advertisement", "full")
+    publisher_name = F.nullif(F.coalesce("publisher", "stream_publisher"), F.lit(""))
     plain = F.coalesce(
-        F.concat("client", F.lit("/"), told), told, F.lower(F.hex(F.col("advertisement")))
+        F.concat("client", F.lit("/"), publisher_name),
+        publisher_name,
+        F.lower(F.hex(F.col("advertisement"))),
     )
-    standing = F.coalesce("present", F.lit(True))
     by_id = Window.partitionBy("plain", "present").orderBy("advertisement")
     again = F.when(F.col("present"), F.row_number().over(by_id)).otherwise(1)
-    known = both.select(
+    every = both.select(
         "advertisement",
         plain.alias("plain"),
         "client",
-        told.alias("publisher"),
+        publisher_name.alias("publisher"),
         F.coalesce("broker", "stream_broker").alias("broker"),
-        standing.alias("present"),
+        F.coalesce("present", F.lit(True)).alias("present"),
         F.col("client").isNotNull().alias("advertised"),
         # Nothing published: an empty range of counters.
         F.coalesce("first", F.lit(1)).alias("first"),
@@ -56,7 +62,7 @@ def incarnations(streams: DataFrame, owned: DataFrame, recent_from: int) -> Data
         F.coalesce("bytes", F.lit(0)).alias("bytes"),
         F.least("since_ns", "first_ns").alias("began_ns"),
     )
-    named = known.withColumn("again", again).withColumn(
+    named = every.withColumn("again", again).withColumn(
         "name",
         F.when(F.col("again") == 1, F.col("plain")).otherwise(
             F.concat("plain", F.lit("#"), "again")
@@ -67,17 +73,21 @@ def incarnations(streams: DataFrame, owned: DataFrame, recent_from: int) -> Data
     )
     earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
     count = F.sum(F.col("last") - F.col("first") + 1).over(earlier)
+    # The first incarnation keeps its counters; each other is shifted to follow the publications of those before it.
     offset = F.first("first").over(in_order) + F.coalesce(count, F.lit(0)) - F.col("first")
     return named.withColumn("offset", offset).drop("plain", "again")
 
 
-def publishers(known: DataFrame, length: int, start_ns: int, end_ns: int) -> DataFrame:
-    """Every publisher with its window and rates, numbered by name."""
+def publishers(numbered: DataFrame, length: int, start_ns: int, end_ns: int) -> DataFrame:
+    """Every publisher with its window and rates, numbered by name.
+
+    `numbered` is the result of `incarnations`; rates are those from `start_ns` to `end_ns`.
+    """
     newest = F.max(
         F.struct("present", "began_ns", "advertisement", "client", "publisher", "broker")
     )
     delivered = F.min(F.col("delivered_first") + F.col("offset"))
-    whole = known.groupBy("name").agg(
+    whole = numbered.groupBy("name").agg(
         newest.alias("newest"),
         F.count("*").alias("incarnations"),
         F.max(F.col("last") + F.col("offset")).alias("last"),
@@ -108,26 +118,33 @@ def publishers(known: DataFrame, length: int, start_ns: int, end_ns: int) -> Dat
     )
 
 
-def vectors(partials: DataFrame, known: DataFrame, publishers: DataFrame, length: int) -> DataFrame:
-    """(subscription, publisher, ones, words): the bit vector of every pair with a bit in the window."""
-    windows = known.join(publishers.select("name", "number", "begin"), "name").select(
+def vectors(partials: DataFrame, numbered: DataFrame, windows: DataFrame, length: int) -> DataFrame:
+    """(subscription, publisher, ones, words): the bit vector of every pair with a bit in the window.
+
+    `partials` are the bits of each day (`daily_bits.py`), `numbered` is the result of `incarnations` and `windows` that
+    of `publishers`. Days are shifted to the window and joined by OR. The first bit of a vector is the publication with
+    which the publisher's window begins.
+    """
+    # `move` is what is added to a counter to get the place of its bit in the window.
+    moves = numbered.join(windows.select("name", "number", "begin"), "name").select(
         "advertisement",
         F.col("number").alias("publisher"),
         (F.col("offset") - F.col("begin")).alias("move"),
     )
-    # Where the first bit of the first word lies in the window; it may be before it.
+    # The place of the first bit of the first word in the window; it may be negative.
     at = F.col("base") * WORD + F.col("move")
-    placed = partials.join(F.broadcast(windows), "advertisement").select(
+    placed = partials.join(F.broadcast(moves), "advertisement").select(
         "subscription",
         "publisher",
         "words",
-        F.shiftright(at, 6).cast("int").alias("skip"),
+        # Whole words, and bits within a word.
+        F.shiftright(at, PLACE_BITS).cast("int").alias("skip"),
         at.bitwiseAND(WORD - 1).cast("int").alias("shift"),
     )
     count = words_for(length)
     names = [f"word{number}" for number in range(count)]
     found = placed.groupBy("subscription", "publisher").agg(
-        *(F.bit_or(_moved(number)).alias(name) for number, name in enumerate(names))
+        *(F.bit_or(_shifted_word(number)).alias(name) for number, name in enumerate(names))
     )
     ones = sum((F.bit_count(name) for name in names[1:]), F.bit_count(names[0]))
     return found.select(
@@ -135,13 +152,13 @@ def vectors(partials: DataFrame, known: DataFrame, publishers: DataFrame, length
     ).where(F.col("ones") > 0)
 
 
-def _moved(number: int) -> Column:
-    """The word at a place of the window: the upper part of one, and the lower part of the next."""
+def _shifted_word(number: int) -> Column:
+    """The word at a place of the window: the upper part of one word, and the lower part of the next."""
     upper = F.call_function(
         "shiftrightunsigned", _word(F.lit(number - 1) - F.col("skip")), WORD - F.col("shift")
     )
-    lower = shifted(_word(F.lit(number) - F.col("skip")), F.col("shift"))
-    # A shift by all 64 bits is none at all, to Java.
+    lower = shift_left(_word(F.lit(number) - F.col("skip")), F.col("shift"))
+    # Java shifts by the number modulo 64, so a shift by 64 bits would be none.
     return F.when(F.col("shift") == 0, lower).otherwise(lower.bitwiseOR(upper))
 
 
@@ -149,8 +166,8 @@ def _word(place: Column) -> Column:
     return F.coalesce(F.get("words", place), F.lit(0).cast("long"))
 
 
-def _advertisements(streams: DataFrame, recent_from: int) -> DataFrame:
-    """The days of each advertisement as one; what it published counts from a day on."""
+def _sum_days(streams: DataFrame, recent_from: int) -> DataFrame:
+    """The sums of each advertisement over all days; for publications and bytes over the recent days."""
     recent = F.col("day") >= recent_from
     newest = F.max(F.struct("last_ns", "broker"))
     return streams.groupBy("advertisement").agg(
@@ -165,6 +182,6 @@ def _advertisements(streams: DataFrame, recent_from: int) -> DataFrame:
     )
 
 
-def start_of(recent_from: int) -> int:
-    """When the days begin that rates are of."""
-    return recent_from * DAY_NS
+def day_start_ns(day: int) -> int:
+    """The time at which a day begins."""
+    return day * DAY_NS

@@ -1,11 +1,11 @@
-"""Subscriptions that somebody thinks of: read from a file, parsed on all cores.
+"""Proposed subscriptions, for a backtest: read from a file, parsed on all cores.
 
     FILTER              a text file has a filter per line, named by its line …
     NAME<tab>FILTER     … or by the name before a tab; empty lines and those that begin with # are skipped
     *.parquet           or columns `subscription` and `filter`
 
-Parsing is the larger part of it (100,000 filters take a core some ten seconds), so tasks do it; what goes on to other
-tasks is pickled.
+Parsing takes the most time (some ten seconds of one core for 100,000 filters), so Spark's tasks do it. The parsed
+selections are pickled for further tasks.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from runnel.language import NOTHING, parse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PARSED = "place bigint, selection binary, contradicts boolean, error string"
+PARSED_SCHEMA = "place bigint, selection binary, contradicts boolean, error string"
 PER_TASK = 5_000
-"""Filters that are worth a task."""
+"""Filters per task."""
 
 _EMPTY = "the filter is empty: to want everything, write TRUE"
 
@@ -39,15 +39,15 @@ class Proposals(NamedTuple):
     filters: list[str]
 
 
-class Parsed(NamedTuple):
-    """Their selections, pickled, and how many of them can never match."""
+class ParsedProposals(NamedTuple):
+    """The selections of proposals, pickled, and how many of them can never match."""
 
     selections: list[bytes]
     contradictions: int
 
 
 def read_proposals(path: Path) -> Proposals:
-    """Read a file; an InputError if it cannot be read, has none, or has a name twice."""
+    """Read a file; an InputError if it cannot be read, has no filter, or has a name twice."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file: name a file with a filter per line")
     found = _from_parquet(path) if path.suffix == ".parquet" else _from_text(path)
@@ -88,24 +88,29 @@ def _from_parquet(path: Path) -> Proposals:
     return Proposals(*(column.to_pylist() for column in columns))
 
 
-def parse_proposals(spark: SparkSession, proposals: Proposals) -> Parsed:
-    """Parse all filters, equal ones once; an InputError names the first that cannot be."""
+def parse_proposals(spark: SparkSession, proposals: Proposals) -> ParsedProposals:
+    """Parse all filters, equal ones once; an InputError names the first that cannot be parsed."""
     encoded = pa.array(proposals.filters, pa.string()).dictionary_encode()
     texts = pa.table({"place": range(len(encoded.dictionary)), "text": encoded.dictionary})
     tasks = 1 + len(encoded.dictionary) // PER_TASK
     spread = spark.createDataFrame(texts).repartition(tasks, "place")
-    parsed = spread.mapInArrow(_parse, PARSED).toArrow().sort_by("place").take(encoded.indices)
+    parsed = (
+        spread.mapInArrow(_parse_batches, PARSED_SCHEMA)
+        .toArrow()
+        .sort_by("place")
+        .take(encoded.indices)
+    )
     wrong = pc.indices_nonzero(pc.is_valid(parsed["error"])).slice(0, 1).to_pylist()
     if wrong:
         why = parsed["error"][wrong[0]].as_py()
         raise InputError(f"subscription {proposals.names[wrong[0]]!r}: {why}")
     contradictions = pc.sum(parsed["contradicts"]).as_py() or 0
-    return Parsed(parsed["selection"].to_pylist(), contradictions)
+    return ParsedProposals(parsed["selection"].to_pylist(), contradictions)
 
 
-def _parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        rows = [_parsed(text) for text in batch["text"].to_pylist()]
+        rows = [_parse_one(text) for text in batch["text"].to_pylist()]
         columns = zip(*rows, strict=True) if rows else ((), (), ())
         kinds = (pa.binary(), pa.bool_(), pa.string())
         arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
@@ -113,7 +118,7 @@ def _parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([batch["place"], *arrays], names=names)
 
 
-def _parsed(text: str) -> tuple[bytes | None, bool, str | None]:
+def _parse_one(text: str) -> tuple[bytes | None, bool, str | None]:
     if not text.strip():
         return None, False, _EMPTY
     try:

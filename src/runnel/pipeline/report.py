@@ -1,17 +1,17 @@
-"""What a trace says about a network, at any size: the metrics of lab/metrics.py, which is their definition.
+"""The metrics of a trace of any size. lab/metrics.py defines these metrics.
 
-    loads         every broker: message rates, utilisations, sizes of tables
-    over_time     the same, interval by interval
-    spreads       average, deviation and maximum over brokers
-    journeys      how far every delivery came, and how long it took from publisher to client's queue
-    percentiles   of these delays, by nearest rank
-    hop_counts    how many deliveries have passed how many links
-    overhead      messages by class
-    measure       all of it, of one window of one trace
+    broker_loads           every broker: message rates, utilisations, sizes of tables
+    intervals_over_time    the same, interval by interval
+    spreads                mean, deviation and maximum over brokers
+    journeys               hops and delay, from the publisher to the client's queue, of every delivery
+    percentiles            of these delays, by nearest rank
+    hop_counts             number of deliveries by hops
+    count_messages         number of messages by class
+    measure_window         all of these, for one window of a trace
 
-The rules are those of lab/metrics.py: loads count whole intervals within the window; the rate of a broker is what comes
-into it; what was not measured everywhere is null. Integers are the same, floats but for rounding; sums of floats are
-made of decimals or in the order of size, so that they do not depend on how rows are spread over machines.
+The rules are those of lab/metrics.py: loads are of whole intervals within the window; the rate of a broker is its input
+rate; what was not measured in every interval is null. Integers are equal to those of lab/metrics.py, floats up to
+rounding. Floats are summed as decimals or in sorted order, so that sums do not depend on the distribution of rows.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from runnel.errors import InputError
-from runnel.pipeline.clients import links
-from runnel.pipeline.doubles import counted, once, words
-from runnel.pipeline.network import joined
-from runnel.pipeline.tables import Tables
-from runnel.trace.window import SECOND, Window
+from runnel.pipeline.clients import links_at_end
+from runnel.pipeline.doubles import count_by_word, count_doubles, drop_doubles
+from runnel.pipeline.network import links_between
+from runnel.pipeline.tables import TraceTables
+from runnel.quantities import SECOND
+from runnel.trace.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,32 +38,32 @@ if TYPE_CHECKING:
 
 PUBLICATION = "Publication"
 PERCENTS = (1.0, *(float(n) for n in range(5, 100, 5)), 99.0, 99.9, 100.0)
-SPREAD = (
+SPREAD_COLUMNS = (
     *("message_rate", "output_rate", "input_ratio", "output_ratio", "matching_delay_s"),
     *("subscriptions", "advertisements", "clients", "memory_bytes"),
 )
-"""The columns of `loads` that are told as average, deviation and maximum."""
+"""The columns of `broker_loads` that are summarised as mean, deviation and maximum."""
 
 STRETCHES = 60
-"""Into so many at most a window is cut, to be drawn."""
+"""A window is drawn as at most this many stretches."""
 
-_STEP = 12  # bits by which delays are looked at more closely
+_STEP = 12  # bits of a delay that each step of `percentiles` adds
 _STEPS = (2 * _STEP, _STEP, 0)
 
 
 # -- brokers ----------------------------------------------------------------------------------------------
 
 
-def within(intervals: DataFrame, window: Window) -> DataFrame:
-    """The intervals that begin and end within a window; a row bears the time of its end."""
+def intervals_within(intervals: DataFrame, window: Window) -> DataFrame:
+    """The intervals that begin and end within a window; the time of a row is the end of its interval."""
     began = F.col("time_ns") - F.col("window_ns")
     return intervals.where((F.col("time_ns") <= window.end_ns) & (began >= window.start_ns)).where(
         F.col("time_ns") > window.start_ns
     )
 
 
-def loads(intervals: DataFrame) -> DataFrame:
-    """What every broker had to do in some intervals; sizes of tables are those at the end of its last one."""
+def broker_loads(intervals: DataFrame) -> DataFrame:
+    """The load of every broker over some intervals; the sizes of tables are those at the end of its last interval."""
     last = F.max(F.struct("time_ns", "subscriptions", "advertisements", "clients")).alias("last")
     found = intervals.groupBy("broker").agg(
         F.sum("window_ns").alias("window_ns"),
@@ -70,10 +71,10 @@ def loads(intervals: DataFrame) -> DataFrame:
             F.sum(name).alias(name)
             for name in ("publications_in", "publications_out", "control_in")
         ),
-        _mean("input_ratio", "window_ns"),
-        _mean("output_ratio", "window_ns"),
-        _mean("matching_delay_s", "publications_in"),
-        _mean("memory_bytes", "window_ns", whole=True),
+        _weighted_mean("input_ratio", "window_ns"),
+        _weighted_mean("output_ratio", "window_ns"),
+        _weighted_mean("matching_delay_s", "publications_in"),
+        _weighted_mean("memory_bytes", "window_ns", whole=True),
         last,
     )
     seconds = F.col("window_ns") / float(SECOND)
@@ -89,10 +90,10 @@ def loads(intervals: DataFrame) -> DataFrame:
     )
 
 
-def _mean(name: str, weight: str, *, whole: bool = False) -> Column:
-    """A weighted mean; null if a value is missing, 0 where there is no weight: what nobody did took no time."""
+def _weighted_mean(name: str, weight: str, *, whole: bool = False) -> Column:
+    """A weighted mean; null if a value is missing, 0 if the total weight is 0."""
     values, weights = F.col(name), F.col(weight)
-    if whole:  # a gigabyte for ten seconds has no room in 64 bits
+    if whole:  # a gigabyte times ten seconds exceeds 64 bits
         product = values.cast("decimal(19,0)") * weights.cast("decimal(19,0)")
     else:
         product = (values * weights).cast("decimal(38,15)")
@@ -101,15 +102,13 @@ def _mean(name: str, weight: str, *, whole: bool = False) -> Column:
     return F.when(F.count(name) == F.count("*"), value).alias(name)
 
 
-def over_time(intervals: DataFrame, window: Window) -> DataFrame:
-    """How every broker went, interval by interval; seconds are counted from the window's start."""
+def intervals_over_time(intervals: DataFrame, window: Window) -> DataFrame:
+    """The load of every broker, interval by interval; `seconds` are from the start of the window."""
     seconds = (F.col("time_ns") - window.start_ns) / float(SECOND)
     return intervals.select(
-        *(
-            "broker",
-            seconds.alias("seconds"),
-            (F.col("window_ns") / float(SECOND)).alias("length_s"),
-        ),
+        "broker",
+        seconds.alias("seconds"),
+        (F.col("window_ns") / float(SECOND)).alias("length_s"),
         *("input_ratio", "output_ratio", "matching_delay_s", "input_rate", "output_rate"),
         *("publications_in", "publications_out", "control_in", "bytes_in", "bytes_out", "dropped"),
         *(
@@ -123,8 +122,8 @@ def over_time(intervals: DataFrame, window: Window) -> DataFrame:
     )
 
 
-def stretches(intervals: DataFrame, window: Window, length_s: float) -> DataFrame:
-    """(seconds, message_rate, output_rate): what all brokers together took in and sent in each stretch of a window."""
+def rates_over_time(intervals: DataFrame, window: Window, length_s: float) -> DataFrame:
+    """(seconds, message_rate, output_rate): the rates of all brokers together in each stretch of a window."""
     number = F.ceil((F.col("time_ns") - window.start_ns) / (length_s * SECOND)).alias("number")
     sums = intervals.groupBy(number).agg(
         F.sum("publications_in").alias("taken"), F.sum("publications_out").alias("sent")
@@ -143,9 +142,9 @@ def spreads(loads: DataFrame) -> DataFrame:
     in_use = loads.where("allocated")
     listed = in_use.select(
         F.count("*").alias("brokers"),
-        *(F.sort_array(F.collect_list(F.col(n).cast("double"))).alias(n) for n in SPREAD),
+        *(F.sort_array(F.collect_list(F.col(n).cast("double"))).alias(n) for n in SPREAD_COLUMNS),
     )
-    return listed.select(*(column for name in SPREAD for column in _spread(name)))
+    return listed.select(*(column for name in SPREAD_COLUMNS for column in _spread(name)))
 
 
 def _spread(name: str) -> list[Column]:
@@ -156,19 +155,19 @@ def _spread(name: str) -> list[Column]:
 
     middle = mean(F.col(name))
     squares = F.transform(name, lambda value: (value - middle) * (value - middle))
-    told = {"mean": middle, "deviation": F.sqrt(mean(squares)), "maximum": F.array_max(name)}
-    return [F.when(known, value).alias(f"{name}_{what}") for what, value in told.items()]
+    statistics = {"mean": middle, "deviation": F.sqrt(mean(squares)), "maximum": F.array_max(name)}
+    return [F.when(known, value).alias(f"{name}_{what}") for what, value in statistics.items()]
 
 
-def overhead(intervals: DataFrame) -> DataFrame:
-    """(message, count): how many messages of each class brokers took in."""
+def count_messages(intervals: DataFrame) -> DataFrame:
+    """(message, count): how many messages of each class brokers received."""
     each = intervals.select(F.explode("messages_in").alias("message", "count"))
     found = each.groupBy("message").agg(F.sum("count").alias("count"))
     return found.orderBy(F.desc("count"), "message").select("message", "count")
 
 
 def overhead_share(counts: Mapping[str, int]) -> float:
-    """The share of everything but publications among all messages.
+    """The share of messages that are not publications.
 
     >>> overhead_share({"Publication": 90, "Trm": 10})
     0.1
@@ -178,7 +177,7 @@ def overhead_share(counts: Mapping[str, int]) -> float:
 
 
 def spans(intervals: DataFrame) -> DataFrame:
-    """(broker, first_ns, last_ns): the time that each broker's intervals fill."""
+    """(broker, first_ns, last_ns): the time that each broker's intervals cover."""
     began = F.min(F.col("time_ns") - F.col("window_ns")).alias("first_ns")
     of_each = intervals.groupBy("broker").agg(began, F.max("time_ns").alias("last_ns"))
     return of_each.select("broker", "first_ns", "last_ns")
@@ -187,21 +186,21 @@ def spans(intervals: DataFrame) -> DataFrame:
 # -- deliveries -------------------------------------------------------------------------------------------
 
 
-def during(rows: DataFrame, window: Window) -> DataFrame:
+def rows_during(rows: DataFrame, window: Window) -> DataFrame:
     """The rows of a window."""
     return rows.where(F.col("time_ns").between(window.start_ns, window.end_ns - 1))
 
 
 def journeys(deliveries: DataFrame) -> DataFrame:
-    """(hops, delay_ns): links between brokers and time, up to the client's queue, for every delivery."""
+    """(hops, delay_ns): for every delivery, the links between brokers and the time, up to the client's queue."""
     return deliveries.select("hops", (F.col("time_ns") - F.col("published_ns")).alias("delay_ns"))
 
 
 def percentiles(journeys: DataFrame, percents: Sequence[float] = PERCENTS) -> dict[float, int]:
-    """The smallest delay that at least so many percent do not exceed; nothing, if there is none.
+    """For each percentage, the smallest delay that at least this share does not exceed; empty without delays.
 
-    Delays are counted in wide buckets, then more closely in those that matter, until they are exact: however many
-    there are, little is kept of them.
+    Delays are counted in wide buckets, then in narrower ones within the buckets that matter, until they are exact. So
+    little memory is needed, however many delays there are.
     """
     found: dict[float, tuple[int, int]] = {}  # percent → bucket, and the rank of the delay in it
     for step in _STEPS:
@@ -229,16 +228,16 @@ def percentiles(journeys: DataFrame, percents: Sequence[float] = PERCENTS) -> di
 
 
 def hop_counts(journeys: DataFrame) -> DataFrame:
-    """(hops, deliveries): how many deliveries have passed so many links between brokers."""
+    """(hops, deliveries): the number of deliveries that passed so many links between brokers."""
     found = journeys.groupBy("hops").agg(F.count("*").alias("deliveries"))
     return found.orderBy("hops").select("hops", "deliveries")
 
 
-def handed_over(deliveries: DataFrame, spans: DataFrame) -> DataFrame:
-    """(broker, advertisement, counter): what a broker had a subscription for, while its intervals tell what it did."""
-    told = F.broadcast(spans)
+def wanted_publications(deliveries: DataFrame, spans: DataFrame) -> DataFrame:
+    """(broker, advertisement, counter): the publications that a broker delivered during the time of its intervals."""
+    covered = F.broadcast(spans)
     inside = (F.col("first_ns") <= F.col("time_ns")) & (F.col("time_ns") < F.col("last_ns"))
-    found = deliveries.join(told, "broker").where(inside)
+    found = deliveries.join(covered, "broker").where(inside)
     return found.select("broker", "advertisement", "counter").distinct()
 
 
@@ -246,21 +245,21 @@ def handed_over(deliveries: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What a window of a trace comes to. `summary`: one number each; None was not measured."""
+class WindowMetrics:
+    """The metrics of a window of a trace. `summary` has single numbers; None: not measured."""
 
     window: Window
     summary: dict[str, float | None]
     hops: dict[int, int]
     delays_ns: dict[float, int]
     messages: dict[str, int]
-    brokers: dict[str, dict[str, Any]]  # those in use, with what `loads` says of them
+    brokers: dict[str, dict[str, Any]]  # those in use, with their row of `broker_loads`
     links: list[tuple[str, str]]  # between them, at the end
     over_time: list[tuple[float, ...]]  # seconds, messages in and out per second
 
 
-def whole(intervals: DataFrame, where: str) -> Window:
-    """All the time that a trace has intervals of."""
+def whole_window(intervals: DataFrame, where: str) -> Window:
+    """The time that the intervals of a trace cover."""
     began = F.min(F.col("time_ns") - F.col("window_ns"))
     row = intervals.select(began, F.max("time_ns")).first()
     if row is None or row[0] is None:
@@ -268,70 +267,72 @@ def whole(intervals: DataFrame, where: str) -> Window:
     return Window(int(row[0]), int(row[1]))
 
 
-def measure(
+def measure_window(
     job: Job, name: str, start_ns: int | None = None, end_ns: int | None = None
-) -> Measured:
-    """Measure a window of the job's trace, or all of it; tables of brokers and intervals are kept under a name."""
-    tables = _opened(job)
+) -> WindowMetrics:
+    """Measure a window of the job's trace, or all of it; tables of brokers and intervals are written under a name."""
+    tables = _open_once(job)
     if start_ns is None or end_ns is None:
-        all_of_it = whole(tables.frame(job.spark, "intervals"), str(job.traces))
+        all_of_it = whole_window(tables.frame(job.spark, "intervals"), str(job.traces))
         start_ns = all_of_it.start_ns if start_ns is None else start_ns
         end_ns = all_of_it.end_ns if end_ns is None else end_ns
     window = Window(start_ns, end_ns)
     job.tell(f"measuring {name}: {window.seconds:,.1f} s of {job.traces}")
-    told = within(tables.around(job.spark, "intervals", window), window)
-    intervals = _once(job, "intervals", told, "broker", counter="time_ns").cache()
+    rows = intervals_within(tables.frame_around(job.spark, "intervals", window), window)
+    intervals = _drop_doubles(job, "intervals", rows, "broker", counter="time_ns").cache()
     try:
         if intervals.isEmpty():
             raise InputError(
                 f"{job.traces}: no interval lies within {window.start_ns / SECOND:.3f} s to "
                 f"{window.end_ns / SECOND:.3f} s: choose a longer window, or trace with shorter intervals"
             )
-        job.write(loads(intervals), f"report/{name}/brokers")
-        job.write(over_time(intervals, window), f"report/{name}/intervals")
-        return _measured(job, name, window, intervals, tables)
+        job.write(broker_loads(intervals), f"report/{name}/brokers")
+        job.write(intervals_over_time(intervals, window), f"report/{name}/intervals")
+        return _compute_metrics(job, name, window, intervals, tables)
     finally:
         intervals.unpersist()
 
 
-def _once(job: Job, table: str, rows: DataFrame, *keys: str, counter: str = "counter") -> DataFrame:
-    """The rows of a table, each once."""
-    named = words(rows, *keys, counter=counter)
-    _, again = _counted(job, table, named)
-    return once(rows, named, *keys, counter=counter) if again else rows
+def _drop_doubles(
+    job: Job, table: str, rows: DataFrame, *keys: str, counter: str = "counter"
+) -> DataFrame:
+    """The rows of a table without duplicates."""
+    named = count_by_word(rows, *keys, counter=counter)
+    _, again = _count_doubles(job, table, named)
+    return drop_doubles(rows, named, *keys, counter=counter) if again else rows
 
 
-def _counted(job: Job, table: str, words: DataFrame) -> tuple[int, int]:
-    """How many rows of a table there are, and how many are there again; the user is told of these."""
-    found = counted(words)
-    job.reading.count(f"{table} are there twice, and count once", found[1])
+def _count_doubles(job: Job, table: str, words: DataFrame) -> tuple[int, int]:
+    """How many distinct rows a table has, and how many duplicates; the duplicates are counted among the decisions."""
+    found = count_doubles(words)
+    job.decisions.count(f"{table} are there twice, and count once", found[1])
     return found
 
 
-def _opened(job: Job) -> Tables:
-    """The trace, which is looked at once for all windows of it."""
+def _open_once(job: Job) -> TraceTables:
+    """The trace; its files are inspected once for all windows."""
     if job.tables is not None:
         return job.tables
     job.tell("looking at the files")
     tables = job.open()
-    for decision, times in tables.reading.decisions.items():
-        job.reading.count(decision, times)
+    for decision, times in tables.decisions.counts.items():
+        job.decisions.count(decision, times)
     return tables
 
 
-def _measured(
-    job: Job, name: str, window: Window, intervals: DataFrame, tables: Tables
-) -> Measured:
+def _compute_metrics(
+    job: Job, name: str, window: Window, intervals: DataFrame, tables: TraceTables
+) -> WindowMetrics:
     brokers = job.frame(f"report/{name}/brokers")
     rows = sorted(brokers.where("allocated").collect(), key=lambda row: str(row["broker"]))
     used = {row["broker"]: row.asDict() for row in rows}
-    delivered = during(tables.around(job.spark, "deliveries", window), window)
-    each = _once(job, "deliveries", delivered, "subscription", "advertisement")
+    delivered = rows_during(tables.frame_around(job.spark, "deliveries", window), window)
+    each = _drop_doubles(job, "deliveries", delivered, "subscription", "advertisement")
     went = journeys(each).persist()
-    messages = {row["message"]: row["count"] for row in overhead(intervals).collect()}
+    messages = {row["message"]: row["count"] for row in count_messages(intervals).collect()}
     hops = {row["hops"]: row["deliveries"] for row in hop_counts(went).collect()}
-    sent = during(tables.around(job.spark, "publications", window), window)
-    published, _ = _counted(job, "publications", words(sent, "advertisement"))
+    sent = rows_during(tables.frame_around(job.spark, "publications", window), window)
+    published, _ = _count_doubles(job, "publications", count_by_word(sent, "advertisement"))
     summary: dict[str, float | None] = {
         "seconds": window.seconds,
         "brokers": brokers.count(),
@@ -345,34 +346,34 @@ def _measured(
     spread = spreads(brokers).first()
     summary |= spread.asDict() if spread else {}
     found = percentiles(went)
-    summary |= _of_deliveries(went, hops, found)
+    summary |= _delivery_summary(went, hops, found)
     went.unpersist()
-    summary |= _forwarding(intervals, delivered)
+    summary |= _forwarding_summary(intervals, delivered)
     summary["overhead_share"] = overhead_share(messages)
     (longest,) = intervals.select(F.max("window_ns")).first() or (0,)
     length_s = max(window.seconds / STRETCHES, longest / SECOND)
-    series = stretches(intervals, window, length_s).orderBy("seconds").collect()
-    until = tables.around(job.spark, "links", Window(0, window.end_ns)).where(
+    series = rates_over_time(intervals, window, length_s).orderBy("seconds").collect()
+    until = tables.frame_around(job.spark, "links", Window(0, window.end_ns)).where(
         F.col("time_ns") <= window.end_ns
     )
-    pairs = joined(links(until), set(used))
+    pairs = links_between(links_at_end(until), set(used))
     over_time = [tuple(row) for row in series]
-    return Measured(window, summary, hops, found, messages, used, list(pairs), over_time)
+    return WindowMetrics(window, summary, hops, found, messages, used, list(pairs), over_time)
 
 
-_DELIVERED = (
+_DELIVERY_KEYS = (
     *("delay_mean_s", "delay_median_s", "delay_99_s", "delay_maximum_s"),
     *("hops_mean", "hops_maximum"),
 )
 
 
-def _of_deliveries(
+def _delivery_summary(
     journeys: DataFrame, hops: Mapping[int, int], delays_ns: Mapping[float, int]
 ) -> dict[str, float | None]:
-    """How long deliveries took, and how far they came."""
+    """The delays and hops of deliveries."""
     count = sum(hops.values())
     if not count:
-        return dict.fromkeys(_DELIVERED)
+        return dict.fromkeys(_DELIVERY_KEYS)
     (total,) = journeys.select(F.sum(F.col("delay_ns").cast("decimal(20,0)"))).first() or (0,)
     return {
         "delay_mean_s": int(total) / count / SECOND,
@@ -384,10 +385,10 @@ def _of_deliveries(
     }
 
 
-def _forwarding(intervals: DataFrame, delivered: DataFrame) -> dict[str, float | None]:
-    """Who handled publications, and for whom."""
+def _forwarding_summary(intervals: DataFrame, delivered: DataFrame) -> dict[str, float | None]:
+    """How many publications brokers handled, and how many of these without a delivery of their own."""
     (handled,) = intervals.select(F.sum("publications_in")).first() or (0,)
-    wanted = handed_over(delivered, spans(intervals)).count()
+    wanted = wanted_publications(delivered, spans(intervals)).count()
     return {
         "handled": handled,
         "pure_forwards": handled - wanted,

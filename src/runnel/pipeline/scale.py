@@ -1,10 +1,10 @@
-"""A plan for any number of clients: parts are clustered by Spark, packed and joined by one process.
+"""A plan for any number of clients: Spark clusters the parts, one process packs the clusters and builds the overlay.
 
-    Known        what is known of the network, with a line for each client, but no profile of any
-    plan_parts   the plan
+    NetworkOutline   the network with the names and homes of clients, but without their profiles
+    plan_parts       the plan
 
-What the one process holds grows with brokers and publishers (pieces, flows), and with clients only as far as the plan
-itself does: their names and where they are.
+The memory of the one process grows with brokers and publishers (pieces, flows). For each client it has only what the
+plan has, too: the name and the broker.
 """
 
 from __future__ import annotations
@@ -20,19 +20,24 @@ import pyarrow.compute as pc
 from msgspec.structs import replace as changed
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from runnel.allocation.bound import lower_bound
-from runnel.allocation.constraints import Constraints, fewest_moves, task_of
-from runnel.allocation.layout import Layout, Load, predicted
-from runnel.allocation.load import MICRO, Capacity, Item, Traffic, scaling_for
-from runnel.allocation.network import Network
-from runnel.allocation.packing import DoesNotFit
-from runnel.allocation.plan import Plan
-from runnel.allocation.planner import Judged, PlanOptions, asked_of, document
-from runnel.allocation.profiles import Profile, PublisherProfile
-from runnel.allocation.sharding import Parts, lay_out_parts, options_of, reference
 from runnel.pipeline import shards
 from runnel.pipeline.jobs import Job
-from runnel.pipeline.network import bits_of, home_of, joined, present
+from runnel.pipeline.network import bits_of, home_of, links_between, list_present
+from runnel.planning.algorithms.bound import lower_bound
+from runnel.planning.algorithms.cram.sharding import (
+    Parts,
+    clustering_options,
+    lay_out_parts,
+    reference_bin,
+)
+from runnel.planning.algorithms.packing import DoesNotFit
+from runnel.planning.documents.constraints import Constraints, assign_roles, task_of
+from runnel.planning.documents.plan import Plan
+from runnel.planning.layout import Layout, PredictedLoad, predict_loads
+from runnel.planning.load import MICRO, Capacity, Delay, Item, Traffic, scaling_for
+from runnel.planning.network import Network
+from runnel.planning.planner import Assessment, PlanOptions, make_document, requested_constraints
+from runnel.planning.profiles import Profile, PublisherProfile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,14 +46,14 @@ Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """The network, its clients in the order of their names; `profiles` of the network are empty."""
+class NetworkOutline:
+    """The network, its clients in the order of their names; the profiles in it are empty."""
 
     network: Network
     ids: Longs  # of clients, as pieces have them
     clients: DataFrame
     wanted: DataFrame
-    places: DataFrame  # what Spark needs to know of publishers
+    places: DataFrame  # of publishers, with what Spark needs of them
     length: int
 
     def numbers(self, ids: Longs) -> Longs:
@@ -57,18 +62,18 @@ class Known:
         return order[np.searchsorted(self.ids, ids, sorter=order)]
 
 
-def known(job: Job, brokers: Sequence[Capacity]) -> Known:
-    """Look at what the job `profiles` has written."""
-    publishers = present(
-        job.frame("publishers"), "name", job.reading, "publishers had left by the end"
+def outline_network(job: Job, brokers: Sequence[Capacity]) -> NetworkOutline:
+    """Make the outline from the tables of the job `profiles`."""
+    publishers = list_present(
+        job.frame("publishers"), "name", job.decisions, "publishers had left by the end"
     )
     scaling = scaling_for(job.length)
-    # As to_network has it (network.py), but for the profiles.
-    told = tuple(
+    # As in network_from_tables (network.py), but without the profiles.
+    known_publishers = tuple(
         PublisherProfile(row["name"], row["rate"], row["bandwidth"], row["last"])
         for row in publishers
     )
-    traffic = Traffic(told, tuple(row["span"] for row in publishers), scaling)
+    traffic = Traffic(known_publishers, tuple(row["span"] for row in publishers), scaling)
     rows = [
         (row["number"], place, weight, row["span"], MICRO * row["bandwidth"] / max(1, row["span"]))
         for place, (row, weight) in enumerate(zip(publishers, traffic.weights, strict=True))
@@ -77,48 +82,50 @@ def known(job: Job, brokers: Sequence[Capacity]) -> Known:
     places = job.spark.createDataFrame(rows, schema)
     subscriptions = job.frame("subscriptions")
     gone = subscriptions.where("not present").count()
-    job.reading.count("subscriptions were withdrawn by the end, and are not planned for", gone)
-    job.write(shards.clients(subscriptions), "clients")
+    job.decisions.count("subscriptions were withdrawn by the end, and are not planned for", gone)
+    job.write(shards.list_clients(subscriptions), "clients")
     clients = job.frame("clients")
     vectors = job.frame("vectors")
-    job.write(shards.wanted(vectors, subscriptions, clients, places, job.length), "wanted")
+    job.write(shards.client_vectors(vectors, subscriptions, clients, places, job.length), "wanted")
     listed = clients.toArrow().sort_by("client")
     names = {one.name for one in brokers}
     network = Network(
         tuple(brokers),
-        told,
+        known_publishers,
         tuple(listed["client"].to_pylist()),
         (_NOTHING,) * listed.num_rows,
         traffic.spans,
-        joined(job.frame("links"), names),
+        links_between(job.frame("links"), names),
         tuple(home_of(row["broker"], names) for row in publishers),
         tuple(home_of(home, names) for home in listed["home"].to_pylist()),
         scaling,
         tuple(listed["count"].to_pylist()),
     )
     ids = listed["id"].to_numpy()
-    return Known(network, ids, clients, job.frame("wanted"), places, job.length)
+    return NetworkOutline(network, ids, clients, job.frame("wanted"), places, job.length)
 
 
 _NOTHING: Profile = {}
 
 
-def plan_parts(job: Job, there: Known, options: PlanOptions, constraints: Constraints) -> Plan:
+def plan_parts(
+    job: Job, there: NetworkOutline, options: PlanOptions, constraints: Constraints
+) -> Plan:
     """Plan a network part by part; an error says what cannot be served, and why."""
     network, traffic = there.network, there.network.traffic()
-    chosen = options_of(options)
-    pinned = _pinned(there, constraints)
+    chosen = clustering_options(options)
+    pinned = _pinned_clients(there, constraints)
     rest = there.clients.where(~F.col("id").isin([int(there.ids[n]) for n in pinned]))
     free = task_of(network, replace(constraints, pinned={}), ())
     job.tell("clustering the clients of every publisher")
-    groups = shards.groups(there.wanted, rest, there.places)
-    found = shards.pieces(groups, reference(free.bins), traffic, chosen)
-    job.write(found.unionByName(shards.quiet(rest, there.wanted)), "pieces")
+    groups = shards.group_clients(there.wanted, rest, there.places)
+    found = shards.cluster_groups(groups, reference_bin(free.bins), traffic, chosen)
+    job.write(found.unionByName(shards.quiet_pieces(rest, there.wanted)), "pieces")
     pieces = job.frame("pieces").toArrow().sort_by([(name, "ascending") for name in KEY])
     parts = parts_of(pieces)
     job.tell(f"packing {len(parts.pieces):,} pieces of {len(parts.clusters):,} clusters")
     names = [f"{PIECE}{number}" for number in range(len(parts.pieces))]
-    parts.pieces.extend(_items(there, pinned, len(names)))
+    parts.pieces.extend(_pinned_items(there, pinned, len(names)))
     names += [network.subscriptions[number] for number in pinned]
     coarse = replace(
         network,
@@ -131,35 +138,36 @@ def plan_parts(job: Job, there: Known, options: PlanOptions, constraints: Constr
     try:
         layout = lay_out_parts(parts, task, traffic, options)
     except DoesNotFit as error:
-        raise error.named(_described(names, parts, there, pieces)) from None
+        raise error.with_names(_describe_pieces(names, parts, there, pieces)) from None
     job.tell("writing who goes where")
-    in_full = replace(layout, subscriptions=_in_full(layout, there, pieces, pinned))
-    roles = fewest_moves(in_full, network, task.bins)
-    movable = [*task.items, *(one.base for one in task.bins if one.base)]
-    judged = Judged(
-        before(there),
-        predicted(layout.renamed(roles), parts.pieces, traffic),
-        lower_bound(movable, task.bins, traffic),
+    in_full = replace(layout, subscriptions=_clients_of_brokers(layout, there, pieces, pinned))
+    roles = assign_roles(in_full, network, task.bins)
+    # A plan may take pieces apart, so only their output counts for the bound: the rates of their clients are lower.
+    by_output = [replace(one, delay=Delay()) for one in task.bins]
+    judged = Assessment(
+        loads_before(there),
+        predict_loads(layout.rename_brokers(roles), parts.pieces, traffic),
+        lower_bound(parts.pieces, by_output, traffic),
         int(pc.sum(pc.if_else(pc.equal(pieces["need"], 0), pieces["count"], 0)).as_py() or 0),
     )
-    plan = document(network, in_full.renamed(roles), judged, options)
-    return changed(plan, asked=asked_of(constraints))
+    plan = make_document(network, in_full.rename_brokers(roles), judged, options)
+    return changed(plan, asked=requested_constraints(constraints))
 
 
 PIECE = "piece "
 KEY = ("part", "block", "cluster", "piece")
 
 
-def _pinned(there: Known, constraints: Constraints) -> list[int]:
-    """The clients, by number, that are to stay at a broker."""
+def _pinned_clients(there: NetworkOutline, constraints: Constraints) -> list[int]:
+    """The numbers of the clients that are pinned."""
     if not constraints.pinned:
         return []
     names = there.network.subscriptions
     return [number for number, name in enumerate(names) if name in constraints.pinned]
 
 
-def _items(there: Known, pinned: Sequence[int], first: int) -> list[Item]:
-    """Clients that are pinned, each by itself."""
+def _pinned_items(there: NetworkOutline, pinned: Sequence[int], first: int) -> list[Item]:
+    """An item for each pinned client."""
     if not pinned:
         return []
     ids = [int(there.ids[number]) for number in pinned]
@@ -174,10 +182,10 @@ def _items(there: Known, pinned: Sequence[int], first: int) -> list[Item]:
     ]
 
 
-def _in_full(
-    layout: Layout, there: Known, pieces: pa.Table, pinned: Sequence[int]
+def _clients_of_brokers(
+    layout: Layout, there: NetworkOutline, pieces: pa.Table, pinned: Sequence[int]
 ) -> dict[str, tuple[int, ...]]:
-    """The clients of every broker, by number, from its pieces."""
+    """The numbers of the clients of every broker, from its pieces."""
     members = pieces["members"].combine_chunks()
     numbers = there.numbers(members.flatten().to_numpy())
     ends = np.cumsum(members.value_lengths().to_numpy())
@@ -189,19 +197,21 @@ def _in_full(
     }
 
 
-def _described(names: Sequence[str], parts: Parts, there: Known, pieces: pa.Table) -> list[str]:
-    """Pieces in words, for an error: the first client, and how many more."""
+def _describe_pieces(
+    names: Sequence[str], parts: Parts, there: NetworkOutline, pieces: pa.Table
+) -> list[str]:
+    """Names of pieces for an error message: the first client, and the number of further ones."""
     firsts = there.numbers(pc.list_element(pieces["members"], 0).to_numpy())
     clients = there.network.subscriptions
-    told = [
+    described = [
         clients[first] + (f" (and {one.count - 1:,} like it)" if one.count > 1 else "")
         for first, one in zip(firsts.tolist(), parts.pieces, strict=False)
     ]
-    return [*told, *names[len(told) :]]
+    return [*described, *names[len(described) :]]
 
 
 def parts_of(pieces: pa.Table) -> Parts:
-    """The pieces, in their order, and the clusters that they make."""
+    """The pieces, in their order, and the clusters that they form."""
     found: list[Item] = []
     clusters: dict[tuple[int, int, int], list[int]] = {}
     columns = [pieces[name].to_pylist() for name in ("part", "block", "cluster", "need", "count")]
@@ -225,13 +235,13 @@ def _profiles(rows: pa.Table) -> list[Profile]:
     ]
 
 
-def before(there: Known) -> dict[str, Load]:
-    """What every broker has to do now; nothing if the network is not one tree with everybody somewhere."""
+def loads_before(there: NetworkOutline) -> dict[str, PredictedLoad]:
+    """The present load of every broker; empty if the network is not a single tree or if a client has no broker."""
     network = there.network
     old = network.layout()
     if old is None:
         return {}
-    vectors, sums = shards.homes(
+    vectors, sums = shards.merge_by_home(
         there.wanted, there.clients, there.places, network.scaling, there.length
     )
     profiles: dict[str, Profile] = {}
@@ -239,11 +249,11 @@ def before(there: Known) -> dict[str, Load]:
     columns = (rows[name].to_pylist() for name in ("home", "place"))
     for home, place, bits in zip(*columns, bits_of(rows["words"], rows.num_rows), strict=True):
         profiles.setdefault(home, {})[place] = bits
-    told = {row["home"]: row for row in sums.toArrow().to_pylist()}
+    by_home = {row["home"]: row for row in sums.toArrow().to_pylist()}
     items, places = [], {}
     for number, broker in enumerate(old.parents):
-        row = told.get(broker, {"need": 0, "count": 0})
+        row = by_home.get(broker, {"need": 0, "count": 0})
         items.append(Item(profiles.get(broker, {}), row["need"], (number,), row["count"]))
         places[broker] = (number,)
     whole = Layout(old.parents, places, old.publishers)
-    return predicted(whole, items, network.traffic())
+    return predict_loads(whole, items, network.traffic())

@@ -1,12 +1,12 @@
-"""A Spark session: made at the edge of a program, and handed to everything else.
+"""Makes the Spark session. Commands and tests make one and pass it to everything else.
 
     make_session()                            local: all cores of this machine
     make_session("local[2]", memory="4g")
-    make_session("spark://host:7077")         a cluster: standalone, yarn, k8s://…; its Pythons must have Runnel
+    make_session("spark://host:7077")         a cluster (also yarn, k8s://…); Runnel must be installed in its Pythons
     make_session("sc://host:15002")           a server of Spark Connect
 
-Java and Python are found (java.py), logs are quiet (log4j2.properties), times are UTC, and data goes to Python in Arrow
-batches.
+It finds Java and Python (java.py), reduces logging (log4j2.properties), sets the time zone to UTC, and turns on Arrow
+for data that goes to Python.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def make_session(
     progress: bool = False,
     settings: dict[str, str] | None = None,
 ) -> SparkSession:
-    """A session, or the one that there is already. `settings` are Spark's own, and have the last word (options of Java
-    are added to those that keep logs quiet).
+    """Make a session, or return the running one. `settings` are Spark's own and win over the defaults (options for Java
+    are added to the default ones).
 
     >>> make_session("loca[2]")
     Traceback (most recent call last):
@@ -61,10 +61,10 @@ k8s://URL or sc://HOST:PORT
 
 
 def ui_address(spark: SparkSession) -> str | None:
-    """Where Spark shows what it does, for a browser; None where it does not, or a server does."""
+    """The address of Spark's web page; None if it has none, or if it is a server's."""
     try:
         address = spark.sparkContext.uiWebUrl
-    except Exception:  # a session of Spark Connect has no context, and several errors to say so
+    except Exception:  # a session of Spark Connect has no context; the kind of error varies
         return None
     return str(address) if address else None
 
@@ -79,7 +79,7 @@ def _check(master: str, memory: str) -> None:
 
 
 def require_spark() -> None:
-    """An InputError that says what to install, if Spark is not there."""
+    """An InputError that says what to install, if Spark is not installed."""
     try:
         import pyspark  # noqa: F401 - only to see whether it is there
     except ImportError:
@@ -101,11 +101,11 @@ def _settings(master: str, memory: str, ui: bool, progress: bool) -> dict[str, s
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": str(progress).lower(),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGS.as_uri()}",
-        # Scans that differ in their columns only share what they read, and small groups share tasks.
+        # Scans of the same files share their input, and small partitions share tasks.
         "spark.sql.adaptive.enabled": "true",
     }
     if master.startswith("local"):
-        # Two hundred partitions, which a cluster may need, are mostly overhead on one machine.
+        # The default of 200 partitions may suit a cluster; on one machine it is mostly overhead.
         found["spark.sql.shuffle.partitions"] = str(4 * (os.cpu_count() or 1))
     else:
         found["spark.executor.memory"] = memory
@@ -120,7 +120,7 @@ def _start(master: str, name: str, settings: dict[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if master.startswith("local"):
-        # The name of a machine may lead to an address that it does not have, or to one that others reach.
+        # The host name may resolve to an address of another machine, or to one that others can reach.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in settings.items():

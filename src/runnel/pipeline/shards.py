@@ -1,16 +1,17 @@
-"""Parts of a network, each clustered by itself: what Spark does of planning.
+"""Parts of a network, which are clustered separately: the share of Spark in planning.
 
-    clients     who is to be placed: the subscriptions of a client move together
-    wanted      what clients got of the publishers that are still there, as bit vectors
-    homes       the same of all clients of a broker together, for the load that there is now
-    groups      clients with identical profiles, and the part that they belong to
-    pieces      clusters of every part, in pieces (allocation/sharding.py)
+    list_clients      the clients to be placed; the subscriptions of a client move together
+    client_vectors    what clients received from the publishers that are still present, as bit vectors
+    merge_by_home     the same for all clients of a broker together, for the present load
+    group_clients     clients with identical profiles, and the part that they belong to
+    cluster_groups    the clusters of every part, in pieces (planning/algorithms/cram/sharding.py)
+    quiet_pieces      pieces of the clients that received nothing
 
-A part is a dominant publisher: the one of which a group gets the most messages. Groups of more than `BROAD` publishers
-are a part of their own. A part with more than `BLOCK` groups is cut, by the number of bits: those that got equally much
-of one publisher are the likeliest to have got the same. The broad ones are cut by their dominant publishers first: who
-has one in common may have others; and into smaller blocks (`BROAD_BLOCK`). Clients that got nothing are in none; they
-are pieces too.
+The part of a group is its dominant publisher: the one from which it receives the most messages. Groups with more than
+`BROAD` publishers form a part of their own. A part with more than `BLOCK` groups is divided in the order of the number
+of bits: groups that received equally many publications of one publisher are the most likely to have received the same.
+The broad groups are ordered by their dominant publishers first, since groups with the same one may share others, and
+divided into smaller blocks (`BROAD_BLOCK`).
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from runnel.allocation.bits import WORD, packed, words_for
-from runnel.allocation.clustering import CramOptions
-from runnel.allocation.load import Bin, Item, Scaling, Traffic
-from runnel.allocation.profiles import Profile
-from runnel.allocation.sharding import in_pieces
+from runnel.bits import WORD, pack, words_for
 from runnel.pipeline.network import bits_of
+from runnel.planning.algorithms.cram.clustering import CramOptions
+from runnel.planning.algorithms.cram.sharding import cluster_in_pieces
+from runnel.planning.load import Bin, Item, Scaling, Traffic
+from runnel.planning.profiles import Profile
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -45,29 +46,30 @@ if TYPE_CHECKING:
 BROAD = 8
 BLOCK = 2_000
 BROAD_BLOCK = 250
-"""Fewer: of profiles with many publishers all are close to each other, and to compare two takes longer."""
+"""Smaller: profiles with many publishers are all close to each other, and comparing two of them takes longer."""
 
 QUIET = 1_000
-"""Clients that got nothing, to a piece."""
+"""Clients per piece, for clients that received nothing."""
 
 _LONG, _INT = LongType(), IntegerType()
+# `part` is the dominant publisher; −1: broad; −2: received nothing.
 PIECES = StructType(
     [
-        StructField("part", _LONG, False),  # the dominant publisher; −1: broad; −2: got nothing
+        StructField("part", _LONG, False),
         StructField("block", _LONG, False),
         StructField("cluster", _INT, False),
         StructField("piece", _INT, False),
         StructField("need", _LONG, False),
         StructField("count", _LONG, False),  # subscriptions
         StructField("publishers", ArrayType(_LONG, False), False),
-        StructField("words", ArrayType(_LONG, False), False),  # those of all publishers in a row
+        StructField("words", ArrayType(_LONG, False), False),  # of all publishers after each other
         StructField("members", ArrayType(_LONG, False), False),  # clients
     ]
 )
 
 
-def clients(subscriptions: DataFrame) -> DataFrame:
-    """(id, client, home, count): whoever has a subscription that stands. The id is that of its first one."""
+def list_clients(subscriptions: DataFrame) -> DataFrame:
+    """(id, client, home, count): the clients with a present subscription. The id is that of their first one."""
     return (
         subscriptions.where("present")
         .groupBy("client")
@@ -80,7 +82,7 @@ def clients(subscriptions: DataFrame) -> DataFrame:
     )
 
 
-def wanted(
+def client_vectors(
     vectors: DataFrame, subscriptions: DataFrame, clients: DataFrame, places: DataFrame, length: int
 ) -> DataFrame:
     """(id, place, ones, words): a row for every client and publisher. `places`: (publisher, place, …)."""
@@ -88,28 +90,28 @@ def wanted(
     rows = vectors.join(F.broadcast(places.select("publisher", "place")), "publisher").join(
         owner.select("subscription", "id"), "subscription"
     )
-    return _merged(rows, "id", length)
+    return _merge_vectors(rows, "id", length)
 
 
-def homes(
+def merge_by_home(
     wanted: DataFrame, clients: DataFrame, places: DataFrame, scaling: Scaling, length: int
 ) -> tuple[DataFrame, DataFrame]:
-    """What the clients of a broker want together: (home, place, ones, words); and (home, need, count)."""
+    """The vectors of all clients of a broker together, (home, place, ones, words); and the sums (home, need, count)."""
     at = wanted.join(clients.select("id", "home"), "id")
     needs = (
         at.join(F.broadcast(places), "place")
         .groupBy("home")
-        .agg(F.sum(need(F.col("ones"), scaling)).alias("need"))
+        .agg(F.sum(need_column(F.col("ones"), scaling)).alias("need"))
     )
     counts = clients.groupBy("home").agg(F.sum("count").alias("count"))
     sums = counts.join(needs, "home", "left").select(
         "home", F.coalesce("need", F.lit(0)).alias("need"), "count"
     )
-    return _merged(at, "home", length), sums
+    return _merge_vectors(at, "home", length), sums
 
 
-def need(ones: Column, scaling: Scaling) -> Column:
-    """As Traffic.need has it, for the columns `span` and `bytes`, which is of a bit."""
+def need_column(ones: Column, scaling: Scaling) -> Column:
+    """Traffic.need as a column, from the columns `span` and `bytes` (bytes per bit)."""
     span = F.col("span").cast("double")
     more = F.lit(0.0)
     for below, by in reversed(scaling.steps):
@@ -118,7 +120,7 @@ def need(ones: Column, scaling: Scaling) -> Column:
     return F.rint(F.col("bytes") * bits).cast("long")
 
 
-def _merged(rows: DataFrame, key: str, length: int) -> DataFrame:
+def _merge_vectors(rows: DataFrame, key: str, length: int) -> DataFrame:
     """The OR of all vectors with the same key and publisher."""
     names = [f"word{number}" for number in range(words_for(length))]
     found = rows.groupBy(key, "place").agg(
@@ -128,8 +130,8 @@ def _merged(rows: DataFrame, key: str, length: int) -> DataFrame:
     return found.select(key, "place", ones.alias("ones"), F.array(*names).alias("words"))
 
 
-def groups(wanted: DataFrame, clients: DataFrame, places: DataFrame) -> DataFrame:
-    """(part, block, gif, profile, members): identical profiles as one, by part."""
+def group_clients(wanted: DataFrame, clients: DataFrame, places: DataFrame) -> DataFrame:
+    """(part, block, gif, profile, members): one row for each distinct profile."""
     worth = F.struct((F.col("ones") * F.col("weight")).alias("worth"), (-F.col("place")))
     profiles = (
         wanted.join(F.broadcast(places), "place")
@@ -159,14 +161,16 @@ def groups(wanted: DataFrame, clients: DataFrame, places: DataFrame) -> DataFram
     )
 
 
-def pieces(groups: DataFrame, one: Bin, traffic: Traffic, options: CramOptions) -> DataFrame:
-    """The clusters of every part, one row for each piece."""
+def cluster_groups(
+    groups: DataFrame, one: Bin, traffic: Traffic, options: CramOptions
+) -> DataFrame:
+    """Cluster every block of every part; the result has one row for each piece."""
     by_part = groups.groupBy("part", "block")
-    return by_part.applyInArrow(_clustering(one, traffic, options), PIECES)
+    return by_part.applyInArrow(_make_clusterer(one, traffic, options), PIECES)
 
 
-def quiet(clients: DataFrame, wanted: DataFrame) -> DataFrame:
-    """Pieces of clients that got nothing, by home."""
+def quiet_pieces(clients: DataFrame, wanted: DataFrame) -> DataFrame:
+    """Pieces of clients that received nothing, by home."""
     silent = clients.join(wanted.select("id").distinct(), "id", "left_anti")
     by_id = Window.partitionBy("home").orderBy("id")
     chunk = F.floor((F.row_number().over(by_id) - 1) / QUIET)
@@ -193,14 +197,14 @@ def quiet(clients: DataFrame, wanted: DataFrame) -> DataFrame:
     )
 
 
-def _clustering(
+def _make_clusterer(
     one: Bin, traffic: Traffic, options: CramOptions
 ) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
-    """What is done with a part, on whichever machine it is."""
+    """The function that clusters one block of a part, in a worker of Spark."""
 
     def run(key: tuple[pa.Scalar, ...], part: pa.Table) -> pa.Table:
         ordered = part.sort_by("gif")  # rows come in any order
-        items = list(_items(ordered, traffic))
+        items = list(_read_items(ordered, traffic))
         rows = [
             {
                 "part": key[0].as_py(),
@@ -209,10 +213,10 @@ def _clustering(
                 "piece": number,
                 "need": piece.need,
                 "count": piece.count,
-                **_columns(piece.profile, ordered),
+                **_profile_columns(piece.profile, ordered),
                 "members": sorted(piece.members),
             }
-            for cluster, found in enumerate(in_pieces(items, one, traffic, options))
+            for cluster, found in enumerate(cluster_in_pieces(items, one, traffic, options))
             for number, piece in enumerate(found)
         ]
         return pa.Table.from_pylist(rows, schema=to_arrow_schema(PIECES))
@@ -220,8 +224,8 @@ def _clustering(
     return run
 
 
-def _items(part: pa.Table, traffic: Traffic) -> Iterator[Item]:
-    """Every client of a part."""
+def _read_items(part: pa.Table, traffic: Traffic) -> Iterator[Item]:
+    """An item for every client of a part."""
     entries = part["profile"].combine_chunks()
     places = entries.flatten().field("place").to_pylist()
     vectors = iter(zip(places, bits_of(entries.flatten().field("words"), len(places)), strict=True))
@@ -233,7 +237,7 @@ def _items(part: pa.Table, traffic: Traffic) -> Iterator[Item]:
             yield Item(profile, needed, (member["id"],), member["count"])
 
 
-def _columns(profile: Profile, part: pa.Table) -> dict[str, list[int]]:
+def _profile_columns(profile: Profile, part: pa.Table) -> dict[str, list[int]]:
     width = len(part["profile"][0][0]["words"])
-    words = packed(list(profile.values()), width * WORD).view(np.int64)
+    words = pack(list(profile.values()), width * WORD).view(np.int64)
     return {"publishers": list(profile), "words": words.reshape(-1).tolist()}

@@ -1,15 +1,15 @@
-"""A trace as a source of Spark's: `spark.read.format("runnel-trace").load(DIR)`.
+"""A trace as a data source for Spark: `spark.read.format("runnel-trace").load(DIR)`.
 
-    .option("table", "publications")     which table; without it, the deliveries
-    .where("broker = 'B1' AND time_ns >= 60000000000")     is asked of the files, not of the rows
+    .option("table", "publications")     the table; the default is deliveries
+    .where("broker = 'B1' AND time_ns >= 60000000000")     is evaluated while files are read
 
 Rules:
-- What is read is what trace/reader.py reads, with its checks: versions, columns that older files do not have.
-- Conditions on `time_ns` and `broker` are carried out while files are read, and files of other hours are not opened.
-  All conditions are also left to Spark, so that none can be missed.
+- Files are read as in trace/reader.py, with its checks of versions and of columns that older files lack.
+- Conditions on `time_ns` and `broker` are evaluated while files are read, and files of other hours are not opened.
+  Spark evaluates all conditions again, so that none can be missed.
 
-One task reads one file. The pipeline's own jobs read the files with Spark's reader, which is faster (tables.py); this
-is for people who want to look at a trace.
+One task reads one file. This is for users who analyse a trace; the pipeline's own jobs read the files with Spark's
+reader, which is faster (tables.py).
 """
 
 from __future__ import annotations
@@ -34,78 +34,79 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from runnel.errors import InputError
-from runnel.pipeline.tables import check_part, spark_schema
+from runnel.pipeline.tables import read_footer, spark_schema
+from runnel.quantities import HOUR
 from runnel.trace.folder import Part
 from runnel.trace.reader import condition_of, dataset_of, open_trace
-from runnel.trace.schemas import HOUR_NS, schema_of
+from runnel.trace.schemas import schema_of
 
 NAME = "runnel-trace"
 DEFAULT_TABLE = "deliveries"
 
 
 @dataclass
-class Wanted:
-    """Which rows are wanted: from `start_ns` on, before `end_ns`, of these brokers; None: no matter."""
+class RowFilter:
+    """A condition for rows: from `start_ns` on, before `end_ns`, of these brokers; None: any."""
 
     start_ns: int | None = None
     end_ns: int | None = None
     brokers: tuple[str, ...] | None = None
 
     def narrow(self, condition: Filter) -> None:
-        """One more condition; those that are not about time or broker change nothing.
+        """Add a condition; one that is not about time or broker changes nothing.
 
-        >>> wanted = Wanted(); wanted.narrow(GreaterThan(("time_ns",), 5)); wanted.narrow(In(("broker",), ("B1",)))
+        >>> wanted = RowFilter(); wanted.narrow(GreaterThan(("time_ns",), 5)); wanted.narrow(In(("broker",), ("B1",)))
         >>> wanted
-        Wanted(start_ns=6, end_ns=None, brokers=('B1',))
+        RowFilter(start_ns=6, end_ns=None, brokers=('B1',))
         """
         match condition:
             case EqualTo(("time_ns",), int(value)):
-                self._between(value, value + 1)
+                self._narrow_times(value, value + 1)
             case GreaterThan(("time_ns",), int(value)):
-                self._between(value + 1, None)
+                self._narrow_times(value + 1, None)
             case GreaterThanOrEqual(("time_ns",), int(value)):
-                self._between(value, None)
+                self._narrow_times(value, None)
             case LessThan(("time_ns",), int(value)):
-                self._between(None, value)
+                self._narrow_times(None, value)
             case LessThanOrEqual(("time_ns",), int(value)):
-                self._between(None, value + 1)
+                self._narrow_times(None, value + 1)
             case EqualTo(("broker",), str(name)):
-                self._among([name])
+                self._narrow_brokers([name])
             case In(("broker",), names):
-                self._among([name for name in names if isinstance(name, str)])
+                self._narrow_brokers([name for name in names if isinstance(name, str)])
 
-    def _between(self, start_ns: int | None, end_ns: int | None) -> None:
+    def _narrow_times(self, start_ns: int | None, end_ns: int | None) -> None:
         if start_ns is not None:
             self.start_ns = start_ns if self.start_ns is None else max(self.start_ns, start_ns)
         if end_ns is not None:
             self.end_ns = end_ns if self.end_ns is None else min(self.end_ns, end_ns)
 
-    def _among(self, names: Sequence[str]) -> None:
+    def _narrow_brokers(self, names: Sequence[str]) -> None:
         known = self.brokers
         self.brokers = tuple(name for name in names if known is None or name in known)
 
-    def touches(self, part: Part) -> bool:
-        """Whether a file may have such rows."""
-        starts, ends = part.hour * HOUR_NS, (part.hour + 1) * HOUR_NS
+    def may_match(self, part: Part) -> bool:
+        """Whether a file may have matching rows."""
+        starts, ends = part.hour * HOUR, (part.hour + 1) * HOUR
         return (self.start_ns is None or self.start_ns < ends) and (
             self.end_ns is None or self.end_ns > starts
         )
 
 
 class TraceSource(DataSource):
-    """The source; Spark makes one for every `load`."""
+    """The data source; Spark makes one for every `load`."""
 
     @classmethod
     def name(cls) -> str:
-        """What it is called in `format`."""
+        """The name for `format`."""
         return NAME
 
     def schema(self) -> StructType:
-        """The table's."""
+        """The schema of the table."""
         return spark_schema(self._table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Who reads it."""
+        """The reader of the table."""
         path = self.options.get("path")
         if not path:
             raise InputError(f'name the directory: spark.read.format("{NAME}").load(DIR)')
@@ -117,8 +118,8 @@ class TraceSource(DataSource):
 
 
 @dataclass
-class OneFile(InputPartition):
-    """What one task reads."""
+class FilePartition(InputPartition):
+    """The file that one task reads."""
 
     part: Part
 
@@ -129,23 +130,23 @@ class TraceReader(DataSourceReader):
 
     directory: Path
     table: str
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: RowFilter = field(default_factory=RowFilter)
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
-        """Take notice of the conditions; Spark checks all of them again."""
+        """Use the conditions to read less; Spark evaluates all of them again."""
         for condition in filters:
             self.wanted.narrow(condition)
             yield condition
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The files that may have such rows."""
+        """The files that may have matching rows."""
         parts = open_trace(self.directory).folder.parts(self.table)
-        return [OneFile(part) for part in parts if self.wanted.touches(part)]
+        return [FilePartition(part) for part in parts if self.wanted.may_match(part)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one file."""
-        assert isinstance(partition, OneFile)
-        check_part(partition.part)
+        assert isinstance(partition, FilePartition)
+        read_footer(partition.part)
         wanted = self.wanted
         condition = condition_of(wanted.start_ns, wanted.end_ns, wanted.brokers)
         found = dataset_of([partition.part], schema_of(self.table))

@@ -1,24 +1,24 @@
-"""A trace watched while it grows: profiles are kept up, drift is noticed, another plan is proposed when it is worth it.
+"""Watches a trace while it grows: updates profiles, detects drift, and proposes another plan when it is worth it.
 
-Spark streams the names of new files of publications and deliveries, in numbered batches. A batch is a day that is not
-over: what it published and delivered is made as streams.py makes it of a day, and added to what is kept.
+Spark streams the names of new files of publications and deliveries, in numbered batches. A batch is treated as a part
+of a day: the transforms of daily_bits.py summarise it, and the result is merged with that of the batches before.
 
-    watch/checkpoint/      Spark's: which files are in which batch
-    watch/streams/N        what is kept after batch N: per day and advertisement
+    watch/checkpoint/      Spark's record of the files in each batch
+    watch/streams/N        the merged result after batch N: per day and advertisement
     watch/partials/N       … and per subscription and advertisement, the last publications as words
-    watch/watch.json       which N that is, what is remembered of drift, and the plan that N proposes: then it is done
-    proposals/1.json …     plans, as watch.json had them
+    watch/watch.json       the number N, the memory of drift decisions, and the plan that N proposes; written last
+    proposals/1.json …     plans, copied from watch.json
 
-Everything counts exactly once, however often the process is killed: Spark gives a batch that was not finished again,
-with the same files under the same number. If watch.json has not got the number, nothing was decided, and all that it
-left behind is written again under the same names. If it has, everything was: at most the proposal is still to be
-written, as it was decided then, whatever the trace has become. No proposal is ever replaced.
+Everything counts exactly once, however often the process is killed. Spark repeats an unfinished batch with the same
+files under the same number. If watch.json does not have this number yet, nothing was decided, and the tables of the
+batch are written again under the same names. If it does, only the proposal may be missing; it is written as it was
+decided then, even if the trace has grown since. A proposal is never replaced.
 
-Tables other than those two are small, and read whole.
+Tables other than publications and deliveries are small, and are read as a whole.
 
-What is kept does not grow with time: bits of the last publications only, and days before the recent ones as one. A
-publication that is there twice counts once within a batch; a delivery, always. Files that appear a week after newer
-ones are not seen, which is Spark's rule.
+The tables do not grow with time: they have the bits of the last publications only, and the days before the recent ones
+as one day. A duplicate publication counts once within a batch; a duplicate delivery always counts once. Spark ignores
+files that appear a week after newer ones.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from runnel.allocation.bits import WORD, words_for
-from runnel.allocation.network import Network
-from runnel.allocation.plan import Plan, to_json
+from runnel.bits import WORD, words_for
 from runnel.errors import InputError
-from runnel.pipeline.drift import Limits, Memory, decide, fit_of, is_behind, saving_of
+from runnel.pipeline.daily_bits import PARTIALS, STREAMS, partials, streams
+from runnel.pipeline.drift import DriftLimits, Memory, decide, fit_of, is_behind, saving_of
 from runnel.pipeline.inventory import Inventory
 from runnel.pipeline.jobs import NETWORK_TABLES, Job
-from runnel.pipeline.network import to_network
-from runnel.pipeline.planning import plan_network, traced
+from runnel.pipeline.network import network_from_tables
+from runnel.pipeline.planning import brokers_from_rows, plan_network
 from runnel.pipeline.profiles import RECENT_DAYS
-from runnel.pipeline.streams import PARTIALS, STREAMS, partials, streams
-from runnel.pipeline.tables import DAY_NS, Reading, Tables, plain
+from runnel.pipeline.tables import DAY_NS, Decisions, TraceTables, escape_path
+from runnel.planning.documents.plan import Plan, to_json
+from runnel.planning.network import Network
 from runnel.trace.folder import write_whole
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FILES = 1_000
-"""So many files of a table are read in one batch, at most."""
+"""The most files of a table in one batch."""
 
 _SUMS = ("publications", "bytes", "doubles", "deliveries", "early")
 _LEAST = ("first_ns", "first", "delivered_first")
@@ -64,8 +64,8 @@ _FILE = "path string, modificationTime timestamp, length bigint, content binary"
 TABLES = ("publications", "deliveries")
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """What watch.json says: the last batch that is done, whose it is, what is remembered, and what it proposes."""
+class WatchState(msgspec.Struct, frozen=True):
+    """The contents of watch.json: the last finished batch, the stream's id, the memory of decisions, the proposal."""
 
     length: int
     query: str = ""
@@ -78,8 +78,8 @@ class Kept(msgspec.Struct, frozen=True):
 # -- transforms -------------------------------------------------------------------------------------------
 
 
-def merged_streams(both: DataFrame, recent_from: int) -> DataFrame:
-    """Streams of several batches as one; the days before a day count as one day."""
+def merge_streams(both: DataFrame, recent_from: int) -> DataFrame:
+    """Merge the streams of several batches; the days before `recent_from` count as one day."""
     day = F.greatest(F.col("day"), F.lit(recent_from - 1).cast("long")).alias("day")
     newest = F.max(F.struct("last_ns", "broker")).getField("broker").alias("broker")
     found = both.groupBy(day, "advertisement").agg(
@@ -92,13 +92,13 @@ def merged_streams(both: DataFrame, recent_from: int) -> DataFrame:
 
 
 def ends_of(streams: DataFrame) -> DataFrame:
-    """(advertisement, last): the last publication of each that is known."""
+    """(advertisement, last): the last known publication of each advertisement."""
     found = streams.groupBy("advertisement").agg(F.max("last").alias("last"))
     return found.select("advertisement", "last")
 
 
-def merged_partials(both: DataFrame, ends: DataFrame, length: int) -> DataFrame:
-    """Bits of several batches as one: moved by whole words to where the last publications begin, and OR-ed."""
+def merge_partials(both: DataFrame, ends: DataFrame, length: int) -> DataFrame:
+    """Merge the bits of several batches: shift them by whole words to begin with the last publications, and OR them."""
     first = F.greatest(F.col("last") - (length - 1), F.lit(0))
     bases = ends.select("advertisement", F.shiftright(first, WORD.bit_length() - 1).alias("start"))
     by = (F.col("start") - F.col("base")).cast("int")
@@ -107,13 +107,13 @@ def merged_partials(both: DataFrame, ends: DataFrame, length: int) -> DataFrame:
     moved = both.join(F.broadcast(bases), "advertisement").select(
         *("day", "subscription", "advertisement", "start"),
         *(F.coalesce(F.get("words", by + n), none).alias(name) for n, name in enumerate(names)),
-        (F.col("rows") - _ones(F.col("words"))).alias("again"),
+        (F.col("rows") - _count_ones(F.col("words"))).alias("again"),
     )
-    still = _ones(F.array(*names))
+    still = _count_ones(F.array(*names))
     found = moved.groupBy("subscription", "advertisement").agg(
         F.max("day").alias("day"),
         F.first("start").alias("base"),
-        # What came twice stays known, also where its bits have gone.
+        # Duplicates stay counted, also if their bits have been shifted out.
         F.sum(F.col("again") + still).alias("rows"),
         *(F.bit_or(name).alias(name) for name in names),
     )
@@ -122,7 +122,7 @@ def merged_partials(both: DataFrame, ends: DataFrame, length: int) -> DataFrame:
     return found.where(still > 0).select(*columns)
 
 
-def _ones(words: Column) -> Column:
+def _count_ones(words: Column) -> Column:
     return F.aggregate(words, F.lit(0), lambda total, word: total + F.bit_count(word))
 
 
@@ -131,93 +131,95 @@ def _ones(words: Column) -> Column:
 
 @dataclass(slots=True)
 class Watch:
-    """Watches a trace for a plan, which is read anew for every batch."""
+    """Watches a trace on behalf of a plan, which is read again for every batch."""
 
     job: Job
     plan: Callable[[], Plan]
     inventory: Inventory = field(default_factory=Inventory)
-    limits: Limits = field(default_factory=Limits)
+    limits: DriftLimits = field(default_factory=DriftLimits)
     error: Exception | None = None
 
     @property
     def home(self) -> Path:
-        """Where everything is kept."""
+        """The directory of the watch."""
         return self.job.out / "watch"
 
     @property
-    def kept(self) -> Kept:
-        """What the last batch left behind."""
+    def state(self) -> WatchState:
+        """The state after the last finished batch."""
         path = self.home / "watch.json"
         if not path.exists():
-            return Kept(self.job.length)
+            return WatchState(self.job.length)
         try:
-            found = msgspec.json.decode(path.read_bytes(), type=Kept)
+            found = msgspec.json.decode(path.read_bytes(), type=WatchState)
         except msgspec.DecodeError as error:
-            raise InputError(f"{path}: cannot be read: {error}; {self._anew}") from None
+            raise InputError(f"{path}: cannot be read: {error}; {self._advice}") from None
         if found.length != self.job.length:
             raise InputError(
-                f"{path}: profiles of {found.length} bits are kept: take --bits {found.length}, or {self._anew}"
+                f"{path}: profiles of {found.length} bits are kept: take --bits {found.length}, or {self._advice}"
             )
         return found
 
     @property
-    def _anew(self) -> str:
-        return f"remove {self.home} to begin anew"
+    def _advice(self) -> str:
+        return f"remove {self.home} to start from the beginning"
 
-    def batch(self, files: DataFrame, number: int) -> None:
-        """Take in a batch; an error is kept for whoever waits, since Spark only passes on its text."""
+    def process_batch(self, files: DataFrame, number: int) -> None:
+        """Process a batch. An error is stored for `wait_for_watch`, since Spark passes on its text only."""
         try:
-            self._batch(files, number)
+            self._process(files, number)
         except Exception as error:
             self.error = error
             raise
 
-    def _batch(self, files: DataFrame, number: int) -> None:
-        kept, query = self.kept, self._query()
+    def _process(self, files: DataFrame, number: int) -> None:
+        kept, query = self.state, self._query_id()
         if kept.query not in ("", query):
-            raise InputError(f"{self.home}: what is kept is of another checkpoint: {self._anew}")
+            raise InputError(f"{self.home}: what is kept is of another checkpoint: {self._advice}")
         if number <= kept.batch:
             self.job.tell(f"batch {number}: was done before")
-            self._propose(kept)
+            self._write_proposal(kept)
             return
         if number != kept.batch + 1:
             raise InputError(
-                f"{self.home}: batches up to {kept.batch} are kept, but {number} is next: {self._anew}"
+                f"{self.home}: batches up to {kept.batch} are kept, but {number} is next: {self._advice}"
             )
-        names = {_place(row["path"]) for row in files.collect()}
-        tables = self._tables()
+        names = {_relative_path(row["path"]) for row in files.collect()}
+        tables = self._open_tables()
         new = replace(
             tables,
             parts={
-                table: [part for part in tables.parts[table] if _place(str(part.path)) in names]
+                table: [
+                    part for part in tables.parts[table] if _relative_path(str(part.path)) in names
+                ]
                 for table in TABLES
             },
         )
         self.job.tell(f"batch {number}: {len(names):,} new files")
-        self._take_in(new, number, kept.batch, tables)
+        self._add_batch(new, number, kept.batch, tables)
         memory, proposal = self._judge(number, kept.memory, _is_behind(tables, names))
-        proposals = self._next(kept) if proposal else kept.proposals
-        done = Kept(self.job.length, query, number, proposals, memory, proposal)
-        self._keep(done)
-        self._propose(done)
+        proposals = self._next_number(kept) if proposal else kept.proposals
+        done = WatchState(self.job.length, query, number, proposals, memory, proposal)
+        self._save(done)
+        self._write_proposal(done)
 
-    def _query(self) -> str:
-        """Spark's name of the stream, which stays the same as long as its checkpoint is there."""
+    def _query_id(self) -> str:
+        """Spark's id of the stream, which stays the same as long as the checkpoint exists."""
         about = msgspec.json.decode((self.home / "checkpoint" / "metadata").read_bytes())
         return str(about["id"])
 
-    def _tables(self) -> Tables:
-        """The trace as it is now."""
+    def _open_tables(self) -> TraceTables:
+        """Open the trace as it is now."""
         job = self.job
         tables = job.open()
-        for line in tables.reading.lines:
-            if line not in job.reading.lines:
+        for line in tables.decisions.lines:
+            if line not in job.decisions.lines:
                 job.tell(line)
-        job.reading = tables.reading
+        job.decisions = tables.decisions
         return tables
 
-    def _take_in(self, new: Tables, number: int, before: int, tables: Tables) -> None:
-        """Add a batch to what is kept, and make profiles of it."""
+    def _add_batch(self, new: TraceTables, number: int, before: int, tables: TraceTables) -> None:
+        """Merge a batch with the result of those before, and make profiles of all."""
         job, spark = self.job, self.job.spark
         of_days = [
             streams(
@@ -228,17 +230,17 @@ class Watch:
             for day in new.days
         ]
         recent_from = tables.days[-1] - RECENT_DAYS + 1
-        both = self._with_kept("streams", STREAMS, before, of_days)
-        job.write(merged_streams(both, recent_from), f"watch/streams/{number}")
+        both = self._with_previous("streams", STREAMS, before, of_days)
+        job.write(merge_streams(both, recent_from), f"watch/streams/{number}")
         all_streams = self._read("streams", STREAMS, number)
         ends = ends_of(all_streams).persist()
         bits = partials(recent_from, new.frame(spark, "deliveries"), ends, job.length)
-        both = self._with_kept("partials", PARTIALS, before, [bits])
-        job.write(merged_partials(both, ends, job.length), f"watch/partials/{number}")
+        both = self._with_previous("partials", PARTIALS, before, [bits])
+        job.write(merge_partials(both, ends, job.length), f"watch/partials/{number}")
         ends.unpersist()
-        job.bring_together(tables, all_streams, self._read("partials", PARTIALS, number))
+        job.merge_days(tables, all_streams, self._read("partials", PARTIALS, number))
 
-    def _with_kept(
+    def _with_previous(
         self, name: str, schema: StructType, before: int, new: list[DataFrame]
     ) -> DataFrame:
         nothing = self.job.spark.createDataFrame([], schema)
@@ -246,21 +248,23 @@ class Watch:
         return reduce(DataFrame.unionByName, new, kept)
 
     def _read(self, name: str, schema: StructType, number: int) -> DataFrame:
-        return self.job.spark.read.schema(schema).parquet(plain(self.home / name / str(number)))
+        return self.job.spark.read.schema(schema).parquet(
+            escape_path(self.home / name / str(number))
+        )
 
     def _judge(self, number: int, memory: Memory, is_behind: bool) -> tuple[Memory, Plan | None]:
-        """Hold the plan against the profiles; what to remember, and what to propose."""
+        """Compare the plan with the profiles; what to remember, and what to propose."""
         job, plan = self.job, self.plan()
         memory = memory.for_plan(plan)
         if is_behind:
             job.tell(f"batch {number}: more is to be read before anything is judged")
             return memory, None
-        fit = fit_of(plan, self._network())
+        fit = fit_of(plan, self._make_network())
         job.tell(
             f"batch {number}: {fit.messages_per_s:,.1f} messages/s, planned {fit.planned_per_s:,.1f}; "
             f"{len(fit.overloaded)} of {fit.brokers} brokers overloaded, {fit.newcomers:,} newcomers"
         )
-        other = self._another(number) if fit.drifted(self.limits) else None
+        other = self._plan_again(number) if fit.has_drifted(self.limits) else None
         memory, due = decide(memory, fit, other, self.limits)
         if other:
             saved = saving_of(fit, other)
@@ -270,28 +274,28 @@ class Watch:
             )
         return memory, other if due else None
 
-    def _another(self, number: int) -> Plan | None:
-        """Another plan for what is there now; there may be none, such as when not everything fits."""
+    def _plan_again(self, number: int) -> Plan | None:
+        """Another plan for the present network; None if there is none, for example if not everything fits."""
         try:
             return plan_network(self.job, self.inventory)
         except InputError as error:
             self.job.tell(f"batch {number}: drifted, but there is no other plan: {error}")
             return None
 
-    def _network(self) -> Network:
-        """The network as it is now, with the brokers that may be planned with."""
-        fleet = self.inventory.fleet(traced(self.job.frame("brokers")))
+    def _make_network(self) -> Network:
+        """The planner's input for the present network, with the brokers that a plan may use."""
+        fleet = self.inventory.make_fleet(brokers_from_rows(self.job.frame("brokers")))
         tables = {name: self.job.frame(name) for name in NETWORK_TABLES}
-        # What is decided here is told by the plan, if there is one.
-        return to_network(tables, self.job.length, Reading(), fleet.capacities)
+        # Decisions are not counted here: if a plan is made, they are counted then.
+        return network_from_tables(tables, self.job.length, Decisions(), fleet.capacities)
 
-    def _next(self, kept: Kept) -> int:
-        """The number of the next proposal; others may be there from before everything began anew."""
+    def _next_number(self, kept: WatchState) -> int:
+        """The number of the next proposal; files of an earlier watch may have taken some numbers."""
         names = (path.stem for path in self._proposals.glob("*.json"))
         return 1 + max(kept.proposals, *(int(name) for name in names if name.isdecimal()), 0)
 
-    def _propose(self, kept: Kept) -> None:
-        """Write the proposal of the batch that is done, unless that was done too."""
+    def _write_proposal(self, kept: WatchState) -> None:
+        """Write the proposal of a finished batch, unless its file exists already."""
         path = self._proposals / f"{kept.proposals}.json"
         if kept.proposal is not None and not path.exists():
             path.parent.mkdir(exist_ok=True)
@@ -302,8 +306,8 @@ class Watch:
     def _proposals(self) -> Path:
         return self.job.out / "proposals"
 
-    def _keep(self, kept: Kept) -> None:
-        """The batch is done; what the one before it left is of no use any more."""
+    def _save(self, kept: WatchState) -> None:
+        """Mark the batch as finished, and remove the tables of the one before."""
         path = self.home / "watch.json"
         write_whole(path.with_suffix(".tmp"), path, msgspec.json.encode(kept), sync=True)
         for name in ("streams", "partials"):
@@ -315,54 +319,54 @@ class Watch:
 # -- the stream -------------------------------------------------------------------------------------------
 
 
-def arrivals(job: Job, most: int) -> DataFrame:
-    """(path): new files of publications and deliveries, as a stream; what is in them is read in the batch."""
+def new_files(job: Job, most: int) -> DataFrame:
+    """(path): new files of publications and deliveries, as a stream. `process_batch` reads their rows."""
     found = [
         job.spark.readStream.format("binaryFile")
         .schema(_FILE)
         .option("maxFilesPerTrigger", most)
         .option("recursiveFileLookup", True)  # hours are directories, and no column
-        .load(plain(job.traces / table))
+        .load(escape_path(job.traces / table))
         .select("path")
         for table in TABLES
     ]
     return reduce(DataFrame.union, found)
 
 
-def _is_behind(tables: Tables, names: set[str]) -> bool:
-    """Whether much of either table is still to be read after a batch of these files: rates would come out too low."""
-    times = {_place(str(path)): seen.times for path, seen in tables.seen.items()}
+def _is_behind(tables: TraceTables, names: set[str]) -> bool:
+    """Whether much of either table is still to be read after a batch of these files; rates would be too low."""
+    times = {_relative_path(str(path)): seen.times for path, seen in tables.footers.items()}
     for table in TABLES:
         came = [times.get(name) for name in names if name.startswith(f"{table}/")]
-        there = [tables.seen[part.path].times for part in tables.parts[table]]
+        there = [tables.footers[part.path].times for part in tables.parts[table]]
         if is_behind(came, there, RECENT_DAYS * DAY_NS):
             return True
     return False
 
 
-def _place(path: str) -> str:
-    """A file by its table, hour and name, however Spark writes where it is.
+def _relative_path(path: str) -> str:
+    """The last three parts of a path (table, hour, name), which do not depend on how Spark writes paths.
 
-    >>> _place("file:/traces/deliveries/hour=3/part-B1-000001.parquet")
+    >>> _relative_path("file:/traces/deliveries/hour=3/part-B1-000001.parquet")
     'deliveries/hour=3/part-B1-000001.parquet'
     """
     return "/".join(path.rsplit("/", 3)[-3:])
 
 
-def start(
+def start_watch(
     watch: Watch, *, once: bool = False, every_s: float = 10.0, files: int = FILES
 ) -> StreamingQuery:
-    """Begin to watch: until all that is there was read, or until it is stopped."""
+    """Start to watch: `once` until all present files have been read, otherwise until it is stopped."""
     job = watch.job
     tables = job.open()
     for table in TABLES:
         tables.require(table, f"trace for longer, with {table} = true")
-    watch.kept  # noqa: B018 - what cannot be used is told now
+    watch.state  # noqa: B018 - an unusable state is an error now
     watch.plan()
     watch.home.mkdir(parents=True, exist_ok=True)
     writer = (
-        arrivals(job, files)
-        .writeStream.foreachBatch(watch.batch)
+        new_files(job, files)
+        .writeStream.foreachBatch(watch.process_batch)
         .option("checkpointLocation", str(watch.home / "checkpoint"))
         .queryName("runnel watch")
     )
@@ -370,8 +374,8 @@ def start(
     return writer.trigger(**when).start()
 
 
-def wait(watch: Watch, query: StreamingQuery) -> None:
-    """Wait for its end; what went wrong in a batch is raised as it was."""
+def wait_for_watch(watch: Watch, query: StreamingQuery) -> None:
+    """Wait for the end of a watch; an error of a batch is raised as it was."""
     try:
         query.awaitTermination()
     except StreamingQueryException:
@@ -381,4 +385,4 @@ def wait(watch: Watch, query: StreamingQuery) -> None:
     finally:
         query.stop()
     if watch.job.streams is not None:
-        watch.job.judge()
+        watch.job.count_anomalies()

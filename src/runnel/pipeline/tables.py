@@ -1,15 +1,16 @@
-"""The tables of a trace as DataFrames, and everything that may be wrong with them.
+"""The tables of a trace as DataFrames, after validation of all files.
 
-    open_tables(DIR)     looks at the end of every file, and says what is wrong
-    tables.frame(…)      a table, or some days of it, or the files that have rows of a window
-    tables.reading       what was decided, and how often: for the user to see
+    open_tables(DIR)          reads the footer of every file and validates it
+    tables.frame(…)           a table, or some days of it
+    tables.frame_around(…)    the files of a table that have rows of a window
+    tables.decisions          how irregular input was treated, with counts, for the user to see
 
 Rules:
-- The schema is that of trace/schemas.py, stated to Spark: nothing is guessed from files.
-- An InputError: no trace; no such table; a column that is missing or of another kind; a version that cannot be read; a
-  trace that was sampled; a file that cannot be read, unless it is to be skipped.
-- Counted, and told: files that were skipped; rows that writers dropped; writers that were killed; older files without a
-  column that was added later, which is null there. Jobs add what they decide.
+- The schema is that of trace/schemas.py and is given to Spark; nothing is inferred from files.
+- An InputError: no trace; no such table; a column that is missing or of another type; a version that cannot be read; a
+  trace that was sampled; a file that cannot be read, unless such files are skipped.
+- Counted: files that were skipped; rows that writers dropped; writers that were killed; older files without a column
+  that was added later, which is null there. Jobs add their own decisions.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from runnel.errors import InputError
+from runnel.quantities import HOUR
 from runnel.trace.folder import Folder, Part
 from runnel.trace.reader import open_trace
-from runnel.trace.schemas import HOUR_NS, TABLES, check_version, schema_of
+from runnel.trace.schemas import TABLES, check_version, schema_of
 from runnel.trace.summary import times_of
 from runnel.trace.window import Window
 
@@ -38,12 +40,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DAY_HOURS = 24
-DAY_NS = DAY_HOURS * HOUR_NS
-_AT_ONCE = 8  # files that are looked at at once
+DAY_NS = DAY_HOURS * HOUR
+_AT_ONCE = 8  # files that are inspected concurrently
 
 
 def spark_schema(table: str) -> StructType:
-    """The schema of a table, in Spark's words.
+    """The schema of a table as Spark's type.
 
     >>> spark_schema("deliveries")["counter"]
     StructField('counter', LongType(), False)
@@ -52,34 +54,35 @@ def spark_schema(table: str) -> StructType:
 
 
 @dataclass(slots=True)
-class Reading:
-    """What was decided about what is not as it should be: in words, and how often."""
+class Decisions:
+    """How irregular input was treated: a text for each decision, and how often it was made."""
 
-    decisions: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
 
     def count(self, decision: str, times: int) -> None:
-        """Something was decided so often; never is not worth a word.
+        """Add to the count of a decision; nothing is recorded for 0.
 
-        >>> reading = Reading(); reading.count("files skipped", 2); reading.count("rows dropped", 0); reading.lines
+        >>> decisions = Decisions()
+        >>> decisions.count("files skipped", 2); decisions.count("rows dropped", 0); decisions.lines
         ['2 files skipped']
         """
         if times:
-            self.decisions[decision] = self.decisions.get(decision, 0) + times
+            self.counts[decision] = self.counts.get(decision, 0) + times
 
     @property
     def lines(self) -> list[str]:
-        """For people."""
-        return [f"{times:,} {decision}" for decision, times in self.decisions.items()]
+        """The decisions with their counts, as text."""
+        return [f"{times:,} {decision}" for decision, times in self.counts.items()]
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """The tables of a trace, as they were when it was opened."""
+class TraceTables:
+    """The tables of a trace, with the files that it had when it was opened."""
 
     folder: Folder
     parts: dict[str, list[Part]]
-    seen: dict[Path, Seen]  # what was found at the end of every file
-    reading: Reading
+    footers: dict[Path, Footer]
+    decisions: Decisions
     until_ns: int | None = None  # rows from then on are left out
 
     @property
@@ -88,15 +91,15 @@ class Tables:
         busy = (*self.parts["publications"], *self.parts["deliveries"])
         return sorted({part.hour // DAY_HOURS for part in busy})
 
-    def of_days(self, table: str, days: Collection[int]) -> list[Part]:
+    def parts_of_days(self, table: str, days: Collection[int]) -> list[Part]:
         """The files of some days."""
         return [part for part in self.parts[table] if part.hour // DAY_HOURS in days]
 
-    def of_window(self, table: str, window: Window) -> list[Part]:
+    def parts_in_window(self, table: str, window: Window) -> list[Part]:
         """The files that may have rows between these times, both of them included."""
 
         def touches(part: Part) -> bool:
-            first_ns, last_ns = self.seen[part.path].times or window
+            first_ns, last_ns = self.footers[part.path].times or window
             return first_ns <= window.end_ns and window.start_ns <= last_ns
 
         return [part for part in self.parts[table] if touches(part)]
@@ -105,31 +108,31 @@ class Tables:
         self, spark: SparkSession, table: str, days: Collection[int] | None = None
     ) -> DataFrame:
         """A table, or some days of it."""
-        parts = self.parts[table] if days is None else self.of_days(table, days)
+        parts = self.parts[table] if days is None else self.parts_of_days(table, days)
         return self._frame(spark, table, parts)
 
-    def around(self, spark: SparkSession, table: str, window: Window) -> DataFrame:
-        """The rows of a window, and others that are in the same files: what matters is that few files are read."""
-        return self._frame(spark, table, self.of_window(table, window))
+    def frame_around(self, spark: SparkSession, table: str, window: Window) -> DataFrame:
+        """The rows of a window, and further rows of the same files; other files are not read."""
+        return self._frame(spark, table, self.parts_in_window(table, window))
 
     def _frame(self, spark: SparkSession, table: str, parts: Sequence[Part]) -> DataFrame:
         schema = spark_schema(table)
         if not parts:
             return spark.createDataFrame([], schema)
-        # Named one by one: nothing else in these directories is taken for rows.
-        found = spark.read.schema(schema).parquet(*(plain(part.path) for part in parts))
+        # The files are named one by one, so that no other file in these directories is read.
+        found = spark.read.schema(schema).parquet(*(escape_path(part.path) for part in parts))
         return found if self.until_ns is None else found.where(F.col("time_ns") < self.until_ns)
 
     def require(self, table: str, why: str) -> None:
-        """An InputError if there is no row of a table."""
+        """An InputError if a table has no rows."""
         if not self.parts[table]:
             raise InputError(f"{self.folder.path}: there are no {table} in it: {why}")
 
 
-def plain(path: Path) -> str:
-    """A path that Spark takes as it is: to it, some characters stand for others.
+def escape_path(path: Path) -> str:
+    """A path in which the characters that Spark treats as wildcards are escaped.
 
-    >>> plain(Path("q[1]/part"))
+    >>> escape_path(Path("q[1]/part"))
     'q\\\\[1\\\\]/part'
     """
     return re.sub(r"([\\[\]{}*?])", r"\\\1", str(path))
@@ -140,59 +143,64 @@ def open_tables(
     *,
     skip_unreadable: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
-    before: Tables | None = None,
+    before: TraceTables | None = None,
     until_ns: int | None = None,
-) -> Tables:
-    """Open a trace and look at all its files, but for those that were looked at `before`: files stay as they are.
+) -> TraceTables:
+    """Open a trace and inspect its files, except those that were inspected `before`, since files never change.
 
-    `on_progress` is told how many of how many were looked at. Rows from a time on may be left out.
+    `on_progress` is called with the number of files inspected and of all files. Rows from `until_ns` on are left out.
     """
     folder = open_trace(path).folder
-    reading = Reading()
-    _ask_writers(folder, reading)
+    decisions = Decisions()
+    _check_writers(folder, decisions)
     parts = list(folder.parts())
     found: dict[str, list[Part]] = {table: [] for table in TABLES}
-    known, seen = before.seen if before else {}, {}
+    known, seen = before.footers if before else {}, {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        looked = pool.map(lambda part: known.get(part.path) or _look(part, skip_unreadable), parts)
+        looked = pool.map(
+            lambda part: known.get(part.path) or _read_or_skip(part, skip_unreadable), parts
+        )
         for number, (part, one) in enumerate(zip(parts, looked, strict=True), 1):
             seen[part.path] = one
             if one.unreadable:
-                reading.count(
+                decisions.count(
                     "files cannot be read, and were skipped: what they held is missing", 1
                 )
             elif one.rows and not _begins_after(one, until_ns):
                 found[part.table].append(part)
-            reading.count("files are older than a column, which is null for their rows", one.older)
+            decisions.count(
+                "files are older than a column, which is null for their rows", one.older
+            )
             if on_progress:
                 on_progress(number, len(parts))
-    reading.count(
-        "files are not named as brokers name them, and were not read", len(folder.strange())
+    decisions.count(
+        "files are not named as brokers name them, and were not read",
+        len(folder.unexpected_files()),
     )
-    return Tables(folder, found, seen, reading, until_ns)
+    return TraceTables(folder, found, seen, decisions, until_ns)
 
 
-def _begins_after(one: Seen, until_ns: int | None) -> bool:
+def _begins_after(one: Footer, until_ns: int | None) -> bool:
     return until_ns is not None and one.times is not None and one.times[0] >= until_ns
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What the end of a file says."""
+class Footer:
+    """The metadata of a file that the pipeline needs."""
 
     rows: int = 0
-    older: bool = False  # than one of its columns
-    times: tuple[int, int] | None = None  # of its first and last row
+    older: bool = False  # it lacks a column that was added later
+    times: tuple[int, int] | None = None  # of its first and its last row
     unreadable: bool = False
 
 
-def check_part(part: Part) -> Seen:
-    """Look at the end of a file; an InputError if it is no good."""
+def read_footer(part: Part) -> Footer:
+    """Read and validate the metadata of a file; an InputError says what is wrong with it."""
     try:
         about = pq.read_metadata(part.path)
         columns = about.schema.to_arrow_schema()
     except (pa.ArrowInvalid, OSError) as error:
-        raise _Torn(f"{part.path}: cannot be read: {error}") from None
+        raise _UnreadableFile(f"{part.path}: cannot be read: {error}") from None
     version = (about.metadata or {}).get(b"runnel.version", b"?").decode()
     check_version(int(version) if version.isdigit() else version, str(part.path))
     older = False
@@ -206,26 +214,26 @@ def check_part(part: Part) -> Seen:
                 "it is no file of a trace"
             )
         older = older or place < 0
-    return Seen(about.num_rows, older, times_of(about))
+    return Footer(about.num_rows, older, times_of(about))
 
 
-class _Torn(InputError):  # noqa: N818 - named for what it reports
-    """A file that cannot be read at all."""
+class _UnreadableFile(InputError):  # noqa: N818 - named for what it reports
+    """A file that cannot be read at all, such as a torn one."""
 
 
-def _look(part: Part, skip_unreadable: bool) -> Seen:
+def _read_or_skip(part: Part, skip_unreadable: bool) -> Footer:
     try:
-        return check_part(part)
-    except _Torn as error:
+        return read_footer(part)
+    except _UnreadableFile as error:
         if skip_unreadable:
-            return Seen(unreadable=True)
+            return Footer(unreadable=True)
         raise InputError(
             f"{error}; remove it, or go on without such files: --skip-unreadable"
         ) from None
 
 
-def _ask_writers(folder: Folder, reading: Reading) -> None:
-    """What the writers say of themselves."""
+def _check_writers(folder: Folder, decisions: Decisions) -> None:
+    """Check the writers' own statements for sampling, dropped rows and missing ends."""
     for statement in folder.statements():
         if statement.sample != 1:
             raise InputError(
@@ -234,13 +242,13 @@ def _ask_writers(folder: Folder, reading: Reading) -> None:
             )
         for table, count in sorted(statement.tables.items()):
             lost = count.dropped + count.failed
-            reading.count(f"rows of {table} were never written, for want of room", lost)
+            decisions.count(f"rows of {table} were never written, for want of room", lost)
         killed = not statement.farewell and not folder.is_alive(statement.writer)
-        reading.count("writers were killed: what they recorded last is missing", killed)
+        decisions.count("writers were killed: what they recorded last is missing", killed)
 
 
-def paths_of(parts: Sequence[Part]) -> list[str]:
-    """What tells whether files are still as they were: their names, sizes and times."""
+def file_fingerprints(parts: Sequence[Part]) -> list[str]:
+    """The names, sizes and times of files, which show whether they have changed."""
     return sorted(
         f"{part.table}/{part.hour}/{part.path.name}:{about.st_size}:{about.st_mtime_ns}"
         for part, about in ((part, part.path.stat()) for part in parts)

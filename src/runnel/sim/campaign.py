@@ -1,7 +1,7 @@
-"""A campaign: the seed draws everything that happens in one run, as data.
+"""A campaign: each seed determines everything that happens in one run, as data.
 
-A plan can be printed, thinned out (`shrink.py`) and run again: each operation and fault carries the number that
-its own choices are drawn from, so leaving one out does not change the others. `run.py` carries a plan out.
+A plan can be printed, shortened (`shrink.py`) and run again: each operation and fault has a random number of its own
+for its choices, so leaving one out does not change the others. `run.py` carries a plan out.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+from msgspec import Struct
+
 from runnel.broker.config import BrokerConfig
 from runnel.broker.links import LinkConfig
-from runnel.placement.config import Algorithm, PlacementConfig
-from runnel.routing.tree import TreeConfig
+from runnel.compose import BrokerSpec, strategy_kind
+from runnel.modules.placement.config import Algorithm, PlacementConfig
+from runnel.quantities import MILLISECOND
 from runnel.sim.model import Tree
 from runnel.sim.resources import Resources
 
-MILLISECOND = 1_000_000
 HEARTBEAT_NS = 200 * MILLISECOND
 RESUME_TIMEOUT_NS = 1_500 * MILLISECOND
 
@@ -42,7 +44,8 @@ NARROW_OPERATIONS = OPERATIONS | {
     "subscribe": 20,
     "unsubscribe": 20,
 }
-FAULTS = ("cut", "reset", "half-open", "crash", "slow", "delay")
+HEALING_FAULTS = ("cut", "reset", "half-open", "crash", "slow", "delay")
+FAULTS = (*HEALING_FAULTS, "gone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +70,15 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Replan:
-    """When in the round the network begins to become another one, and what that is drawn from."""
+    """When in the round a switch to another network begins, and the random number for its choices."""
 
     at: int
     pick: int
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """One round: what is done and what goes wrong. Then everything heals."""
+class SimulationRound:
+    """One round: the operations of clients, and the faults. After it all faults end."""
 
     length_ns: int
     operations: tuple[Operation, ...]
@@ -87,6 +90,7 @@ class Round:
 class Settings:
     """What is the same for all brokers of a run."""
 
+    strategy: str
     covering: bool
     advertisements: bool
     window_bytes: int
@@ -97,24 +101,35 @@ class Settings:
     bytes_per_second: int
     resources: Resources
     placement: PlacementConfig
-    rest_ns: int  # of publishers that were placed
+    rest_ns: int  # how long a publisher that was placed is not moved again
+    lopsided: bool  # the two directions of a wire have different latencies
 
     @property
-    def tree(self) -> TreeConfig:
-        """How brokers route."""
-        return TreeConfig(covering=self.covering, advertisements=self.advertisements)
+    def routing(self) -> Struct:
+        """The settings of the strategy: both switches, where it has them."""
+        settings = strategy_kind(self.strategy).settings
+        switches = {"covering": self.covering, "advertisements": self.advertisements}
+        fields = settings.__struct_fields__
+        return settings(**{name: value for name, value in switches.items() if name in fields})
 
     def link(self, queue_bytes_max: int) -> LinkConfig:
         """The limits of a link with this cap."""
         return LinkConfig(HEARTBEAT_NS, RESUME_TIMEOUT_NS, self.window_bytes, queue_bytes_max)
 
     def broker(
-        self, name: str, dials: tuple[str, ...], generation: int, *, tell_stories: bool
-    ) -> BrokerConfig:
-        """The configuration of one broker."""
-        return BrokerConfig(
+        self,
+        name: str,
+        dials: tuple[str, ...],
+        accepts: tuple[str, ...],
+        generation: int,
+        *,
+        tell_stories: bool,
+    ) -> BrokerSpec:
+        """The specification of one broker; without placement it has no placement modules."""
+        core = BrokerConfig(
             name,
             dials,
+            accepts,
             link=self.link(self.queue_bytes_max),
             client_link=self.link(self.client_queue_bytes_max),
             credit_max=self.credit_max,
@@ -125,17 +140,25 @@ class Settings:
             tell_stories=tell_stories,
             generation=generation,
         )
+        places = () if self.placement.algorithm == "off" else ("placement",)
+        return BrokerSpec(
+            core,
+            self.strategy,
+            self.routing,
+            ("generations", "migration", *places),
+            {"placement": self.placement},
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """All of a run."""
+class SimulationPlan:
+    """Everything that determines a run."""
 
     seed: int
     edges: tuple[tuple[str, str], ...]  # who dials, who is dialled
     brokers: tuple[str, ...]
     settings: Settings
-    rounds: tuple[Round, ...]
+    rounds: tuple[SimulationRound, ...]
 
     @property
     def tree(self) -> Tree:
@@ -148,7 +171,7 @@ class Plan:
         return sum(len(r.operations) + len(r.faults) for r in self.rounds)
 
 
-def draw_plan(seed: int) -> Plan:
+def draw_plan(seed: int) -> SimulationPlan:
     """What happens under a seed.
 
     >>> draw_plan(7) == draw_plan(7), 2 <= len(draw_plan(7).brokers) <= 40
@@ -165,16 +188,42 @@ def draw_plan(seed: int) -> Plan:
     clients = [f"c{n}" for n in range(random.randint(2, 12))]
     weights = OPERATIONS
     if random.random() < 0.2:
-        settings, weights = narrowed(random, settings), NARROW_OPERATIONS
+        settings, weights = narrow(random, settings), NARROW_OPERATIONS
     rounds = tuple(
         draw_round(random, clients, weights, n == 0) for n in range(random.randint(1, 3))
     )
-    return Plan(seed, tuple(edges), brokers, settings, rounds)
+    # What was added later is drawn from generators of its own, so that the rest of a seed's plan has not changed.
+    settings = replace(settings, lopsided=Random(f"{seed}/lopsided").random() < 0.2)
+    settings = overload(Random(f"{seed}/overloaded"), settings)
+    rounds = add_gone_broker(Random(f"{seed}/gone"), rounds)
+    return SimulationPlan(seed, tuple(edges), brokers, settings, rounds)
 
 
-def narrowed(random: Random, settings: Settings) -> Settings:
-    """Long queues that nothing is dropped from, on slow wires: whoever overtakes is seen."""
-    lockstep = random.random() < 0.5  # frame by frame: whatever is in the wrong order shows
+def overload(random: Random, settings: Settings) -> Settings:
+    """In some runs brokers match so slowly that publications wait for it."""
+    if random.random() < 0.9:
+        return settings
+    match_ns_base = random.choice((1, 5, 20)) * MILLISECOND
+    return replace(settings, resources=replace(settings.resources, match_ns_base=match_ns_base))
+
+
+def add_gone_broker(
+    random: Random, rounds: tuple[SimulationRound, ...]
+) -> tuple[SimulationRound, ...]:
+    """In some runs a broker crashes in the last round and stays away for ever.
+
+    Not if there is a switch in that round: a switch would wait for the broker for ever.
+    """
+    *before, last = rounds
+    if last.switch is not None or random.random() < 0.5:
+        return rounds
+    gone = Fault(random.randrange(last.length_ns), "gone", random.getrandbits(48), 0)
+    return (*before, replace(last, faults=(*last.faults, gone)))
+
+
+def narrow(random: Random, settings: Settings) -> Settings:
+    """Long queues that nothing is dropped from, on slow wires: this shows messages that overtake others."""
+    lockstep = random.random() < 0.5  # frame by frame, which shows a wrong order
     return replace(
         settings,
         window_bytes=1 if lockstep else 300,
@@ -188,7 +237,7 @@ def narrowed(random: Random, settings: Settings) -> Settings:
 
 
 def draw_settings(random: Random) -> Settings:
-    """Limits so small that they are hit, in some of the runs."""
+    """Draw limits; in some runs they are so small that they are reached."""
     resources = Resources()
     if random.random() < 0.3:
         resources = Resources(
@@ -198,6 +247,7 @@ def draw_settings(random: Random) -> Settings:
             memory_bytes=1 << 30,
         )
     return Settings(
+        strategy="tree",
         covering=random.random() < 0.6,
         advertisements=random.random() < 0.8,
         window_bytes=random.choice((300, 1_000, 5_000, 1 << 20)),
@@ -209,6 +259,7 @@ def draw_settings(random: Random) -> Settings:
         resources=resources,
         placement=draw_placement(random),
         rest_ns=random.choice((1, 100, 1_000)) * MILLISECOND,
+        lopsided=False,
     )
 
 
@@ -233,7 +284,7 @@ def draw_placement(random: Random) -> PlacementConfig:
 
 def draw_round(
     random: Random, clients: list[str], operation_weights: dict[str, int], first: bool
-) -> Round:
+) -> SimulationRound:
     """Operations of all kinds, and faults in most rounds."""
     length = random.randint(1_500, 4_000) * MILLISECOND
     operations = []
@@ -254,12 +305,12 @@ def draw_round(
     switch = None
     if random.random() < 0.4:
         switch = Replan(random.randrange(length // 4, length), random.getrandbits(48))
-    return Round(length, tuple(operations), tuple(faults), switch)
+    return SimulationRound(length, tuple(operations), tuple(faults), switch)
 
 
 def draw_fault(random: Random, length: int) -> Fault:
     """A fault of any kind. A cut ends well before a link is given up; a reset after, or just then."""
-    kind = random.choice(FAULTS)
+    kind = random.choice(HEALING_FAULTS)
     shortest, longest = {
         "cut": (1, RESUME_TIMEOUT_NS // 3),
         "reset": random.choice(

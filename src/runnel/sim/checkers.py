@@ -1,10 +1,14 @@
-"""The checkers: what must, may and must not be delivered, decided by somebody who sees everything.
+"""The checker: what must, may and must not be delivered, decided with knowledge of the whole network.
 
-*Must*: published after both the advertisement and the subscription were ready, and everything between the two
-(brokers, runs of links, both paths during a move) undisturbed since then, nothing dropped for want of room on the
-way, the subscription still there. A link that breaks and resumes is no disturbance. *May*: it matches, and the
-subscription is there. Everything else is a violation: duplicates, false positives, deliveries after unsubscribing,
-disorder, a link that starts fresh for no reason, a broker that accuses another.
+A publication *must* be delivered if it was published after both the advertisement and the subscription were ready, if
+everything between the two (brokers, runs of links, both paths during a move) has been undisturbed since then, if
+nothing was dropped on the way because a queue was full, and if the subscription still exists. A link that breaks and
+resumes is not a disturbance. What need not be delivered because of a disturbance or a drop is *lost*, and every loss
+must have been announced to the subscriber: as a gap whose interval contains it, or as a number that it missed. Nothing
+must be delivered across a broker that is gone for ever, nor across a link that was reported missing together with
+readiness. A publication *may* be delivered if it matches and the subscription exists. Everything else is a violation:
+duplicates, false positives, deliveries after unsubscribing, disorder, a link that starts fresh for no reason, a broker
+that reports a peer error, readiness that does not name a link that has long been missing.
 """
 
 from __future__ import annotations
@@ -12,24 +16,37 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from runnel.broker.broker import Broker
 from runnel.broker.connections import EXPIRED, OVERFLOW
-from runnel.broker.effects import Exit, Trace
-from runnel.client.effects import Confirmed, Deliver, HomeUp, MissedSome, Moved, Ready, Unconfirmed
+from runnel.broker.effects import Exit, WriteTrace
+from runnel.client.effects import (
+    Confirmed,
+    Deliver,
+    Gap,
+    HomeUp,
+    MissedSome,
+    Moved,
+    Ready,
+    Unconfirmed,
+)
+from runnel.client.gaps import UNREACHED
 from runnel.client.home import Home
 from runnel.client.session import Session
-from runnel.sim.model import Tree, Want, generation_of
+from runnel.quantities import SECOND
+from runnel.sim.model import Tree, Want, generation_of, host_name, process_of
 from runnel.sim.resources import memory_used
 from runnel.sim.world import Host, World
 from runnel.wire import Publication
 
+SILENT = "and was not told"  # in a violation: something was lost in silence
 Element = tuple[str, str]  # a broker or client (name, ""), or the two ends of a link
 
 
-class Violation(Exception):  # noqa: N818 -- it is what is found, not an error of ours
-    """What a checker found. `about`: the ids whose story to tell."""
+class Violation(Exception):  # noqa: N818 -- a finding, not an error
+    """What the checker found. `about`: the ids whose history explains it."""
 
     def __init__(self, message: str, *about: Any) -> None:
         super().__init__(message)
@@ -43,13 +60,15 @@ def pair(one: str, other: str) -> Element:
 
 @dataclass(slots=True)
 class Promise:
-    """A subscription or an advertisement: what its application knows about it."""
+    """A subscription or an advertisement, as its application knows it."""
 
     id: int
     client: str
     want: Want
-    asks: list[int] = field(default_factory=list)  # when readiness was asked for, and not told yet
-    asked: int = -1  # when the readiness that was told had been asked for; -1: none was
+    # When readiness was asked for and has not been reported yet.
+    asks: list[int] = field(default_factory=list)
+    asked: int = -1  # when the latest readiness that was reported had been asked for; -1: none was
+    missing: frozenset[Element] = frozenset()  # the links that were reported missing with it
     ended: bool = False
     heard: dict[int, int] = field(default_factory=dict)  # advertisement on the wire → last counter
     heard_of: dict[int, int] = field(default_factory=dict)  # publisher → last number
@@ -57,7 +76,7 @@ class Promise:
 
 @dataclass(slots=True)
 class Published:
-    """A publication, and who must get it: subscription → since when everything must be undisturbed."""
+    """A publication, and who must get it: subscription → since when nothing may have been disturbed."""
 
     publication: Publication
     client: str
@@ -67,17 +86,23 @@ class Published:
     at: int
     attributes: dict[str, Any]
     owed: dict[int, int] = field(default_factory=dict)
+    missing: dict[int, frozenset[Element]] = field(
+        default_factory=dict
+    )  # by subscription: the links that either side knew to be missing when it was published
     delivered: dict[int, None] = field(default_factory=dict)
 
 
 class Checker:
-    """Looks on, and raises Violation."""
+    """Observes a world and raises Violation."""
 
-    watches_brokers = True
+    observes_brokers = True
 
     def __init__(self, tree: Tree, resume_timeout_ns: int) -> None:
         self.trees = {1: tree}  # by generation
-        self.generation = 1  # that the network has settled for
+        self.generation = 1  # the present one of the network
+        self.gone: dict[str, None] = {}  # processes that crashed and stay away for ever
+        # What is left of the overlay, once one of its brokers is gone.
+        self._left: Tree | None = None
         self.world: World
         self.subscriptions: dict[int, Promise] = {}
         self.advertisements: dict[int, Promise] = {}
@@ -85,40 +110,53 @@ class Checker:
         self.homes: dict[str, dict[str, int]] = {}  # client → broker → when it last lived there
         self.checked = 0
         self.seen: Counter[str] = Counter()  # what links went through
-        self.missed: Counter[str] = Counter()  # what clients were told that they missed
+        self.missed: Counter[str] = Counter()  # drops that were reported to clients
+        self.gaps: dict[str, list[Gap]] = {}  # that clients were told of
         self.settled_at = 0
-        self.on_told: Callable[[Host, Any], None] = lambda host, effect: None
+        self.on_effect: Callable[[Host, Any], None] = lambda host, effect: None
         self.on_exit: Callable[[Host], None] = lambda host: None
-        self._places: dict[int, dict[str, None]] = {}  # publisher → where it was, or was to be
-        self._migration_messages: dict[Broker, int] = {}  # that brokers had taken in, at rest
+        # Publisher → the brokers that it was at or migrated to.
+        self._places: dict[int, dict[str, None]] = {}
+        self._migration_messages: dict[Broker, int] = {}  # received by brokers up to the last rest
         self._resume_timeout_ns = resume_timeout_ns
         self._disturbed: dict[Element, int] = {}
-        self._excuses: dict[Element, int] = {}  # since when a link or host has a reason to be lost
+        self._apart: dict[Element, int] = {}  # links that are missing, and since when
+        self._excuses: dict[Element, int] = {}  # since when a fault may cost a link its run
         self._dropped: dict[tuple[str, str], int] = {}  # from, to → the latest
         self._been_up: dict[Home, None] = {}
-        self._links: dict[tuple[str, str], None] = {}  # that were up: the first time loses nothing
+        # Links that were up before: only those can lose something.
+        self._links: dict[tuple[str, str], None] = {}
         self._numbers: dict[int, int] = {}
         self._wandered: dict[str, None] = {}
         self._unconfirmed: dict[str, deque[Published]] = {}
 
     @property
     def tree(self) -> Tree:
-        """The overlay."""
-        return self.trees[self.generation]
+        """The overlay, without brokers that are gone for ever."""
+        return self._left or self.trees[self.generation]
+
+    def is_gone(self, broker: str) -> bool:
+        """Whether a broker stays away for ever."""
+        return process_of(broker) in self.gone
+
+    def note_gone(self, process: str) -> None:
+        """A process does not come back: the overlay falls apart without it."""
+        self.gone[process] = None
+        self._left = self.tree.without(host_name(process, self.generation))
 
     def path(self, one: str, other: str) -> list[str]:
-        """The brokers from one to another, if they are of one generation and neither is on standby."""
+        """The path between two brokers, gone or not; empty between generations, or if one of them is on standby."""
         tree = self.trees[generation_of(one)]
         is_one = generation_of(one) == generation_of(other) and {one, other} <= {*tree.brokers}
         return tree.path(one, other) if is_one else []
 
-    # -- what applications do -------------------------------------------------------------------------
+    # -- notes of what applications do ----------------------------------------------------------------
 
-    def subscribed(self, client: str, id: int, want: Want) -> None:
+    def note_subscription(self, client: str, id: int, want: Want) -> None:
         """An application subscribed."""
         self.subscriptions[id] = Promise(id, client, want)
 
-    def advertised(self, client: str, id: int, want: Want) -> None:
+    def note_advertisement(self, client: str, id: int, want: Want) -> None:
         """An application advertised."""
         self.advertisements[id] = Promise(id, client, want)
 
@@ -126,18 +164,18 @@ class Checker:
         """A subscription or an advertisement by its id."""
         return self.subscriptions.get(id) or self.advertisements[id]
 
-    def asked_ready(self, id: int) -> None:
+    def note_ask(self, id: int) -> None:
         """An application asks for readiness."""
         self.promise(id).asks.append(self.world.now)
 
-    def ended(self, id: int) -> None:
+    def note_end(self, id: int) -> None:
         """An application withdrew a subscription or an advertisement."""
         self.promise(id).ended = True
 
-    def publishes(
+    def note_publication(
         self, client: str, home: str, ad: int, made: Publication, values: dict[str, Any]
     ) -> None:
-        """An application published: who is owed it?"""
+        """An application published: find the subscriptions that must get it."""
         now = self.world.now
         advertisement = self.advertisements[ad]
         number = self._numbers[ad] = self._numbers.get(ad, 0) + 1
@@ -146,96 +184,121 @@ class Checker:
             raise Violation(f"{made.identity} was published twice", made.identity)
         self.published[made.identity] = record
         self._unconfirmed.setdefault(client, deque()).append(record)
+        missing = advertisement.missing | self._links_unreached_by(client)
         if advertisement.asked >= 0:
             for promise in self.subscriptions.values():
                 if not promise.ended and promise.asked >= 0 and promise.want.matches(values):
                     record.owed[promise.id] = min(promise.asked, advertisement.asked)
+                    record.missing[promise.id] = promise.missing | missing
 
-    def lives_at(self, client: str, session: Session) -> None:
+    def _links_unreached_by(self, client: str) -> frozenset[Element]:
+        """The links of which its session has told a client, when it was set up anew, that they are missing."""
+        gaps = self.gaps.get(client, ())
+        unreached = [gap.link for gap in gaps if gap.is_open and gap.reason == UNREACHED]
+        return frozenset(pair(*link.split("–")) for link in unreached)
+
+    def note_homes(self, client: str, session: Session) -> None:
         """Note where a client lives now."""
         homes = self.homes.setdefault(client, {})
         for home in (session.home, session.next, session.ahead):
             if home is not None:
                 homes[home.broker] = self.world.now
         if session.ahead is not None:
-            self.wanders(client)
+            self.note_wandering(client)
 
-    def migrates(self, id: int, source: str, target: str) -> None:
+    def note_migration(self, id: int, source: str, target: str) -> None:
         """A publisher is on its way from one broker to another."""
         self._places.setdefault(id, {}).update({source: None, target: None})
 
-    def has_migrated(self, id: int, client: str) -> None:
+    def note_migrated(self, id: int, client: str) -> None:
         """A publisher goes on in a session of its own."""
         self.advertisements[id].client = client
 
-    def opened(self, client: str) -> None:
+    def note_opened(self, client: str) -> None:
         """A client begins."""
         self._wandered.pop(client, None)
         self.missed[client] = 0
+        self.gaps[client] = []
 
-    def wanders(self, client: str) -> None:
-        """A client has, or had, more than one home: it may get doubles, and drop them."""
+    def note_wandering(self, client: str) -> None:
+        """A client has or had more than one home, so its session may get duplicates and drop them."""
         self._wandered[client] = None
 
-    def died(self, client: str) -> None:
-        """A client ended without a word: nobody knows what became of its last publications."""
+    def note_died(self, client: str) -> None:
+        """A client crashed: nothing is known about its unconfirmed publications."""
         for record in self._unconfirmed.pop(client, ()):
             record.owed.clear()
 
     def disturb(self, one: str, other: str = "") -> None:
-        """Something on the way was lost: a host's memory, or a run of a link."""
+        """Note that a host's memory or a run of a link was lost."""
         self._disturbed[pair(one, other) if other else (one, "")] = self.world.now
 
     def excuse(self, one: str, other: str = "") -> None:
-        """A fault begins, which may cost a link its run if it lasts."""
+        """Note that a fault begins which may cost a link its run if it lasts."""
         self._excuses.setdefault(pair(one, other) if other else (one, ""), self.world.now)
 
-    # -- what brokers and sessions say ----------------------------------------------------------------
+    # -- effects of brokers and sessions --------------------------------------------------------------
 
-    def handled(self, host: Host, broker: Broker) -> None:
+    def after_event(self, host: Host, broker: Broker) -> None:
         """Queues stay within their caps at all times."""
         for link in broker.links.values():
             if link.waiting_bytes > link.config.queue_bytes_max:
                 raise Violation(f"{broker.name} has {link.waiting_bytes} bytes for {link.name}")
 
-    def told(self, host: Host, effect: Any) -> None:
-        """Judge what was traced or told."""
+    def handle_effect(self, host: Host, effect: Any) -> None:
+        """Check an effect."""
         match effect:
             case Deliver():
                 for id in effect.subscriptions:
-                    self._delivered(host.name, id, effect.publication)
-            case Ready(id=id):
-                self._ready(id)
+                    self._judge_delivery(host.name, id, effect.publication)
+            case Ready(id=id, missing=missing):
+                self._ready(id, missing)
             case HomeUp(broker=broker, fresh=fresh):
                 self._home_up(host, broker, fresh)
             case MissedSome(count=count):
                 self.missed[host.name] += count
+            case Gap(is_ours=False):
+                self._note_gap(host.name, effect)
             case Moved(broker=broker):
                 self._moved(host.name, broker)
             case Confirmed(count=count):
-                self._taken(host.name, count)
+                self._take_unconfirmed(host.name, count)
             case Unconfirmed(count=count):
-                for record in self._taken(host.name, count):
+                for record in self._take_unconfirmed(host.name, count):
                     record.owed.clear()
             case Exit():
                 self.on_exit(host)
-            case Trace(kind="link-up", data=data):
+            case WriteTrace(kind="link-up", data=data):
                 self.seen["fresh" if data["fresh"] else "resumed"] += 1
                 if data["fresh"] and (host.name, data["peer"]) in self._links:
                     self._link_lost(host.name, data["peer"])
                 self._links[host.name, data["peer"]] = None
-            case Trace(kind="link-lost", data=data):
+                self._apart.pop(pair(host.name, data["peer"]), None)
+            case WriteTrace(kind="link-lost", data=data):
                 self._purged(host.name, data["peer"], data["reason"])
-            case Trace(kind="dropped", data=data):
+            case WriteTrace(kind="dropped", data=data):
                 self.seen["dropped"] += data["count"]
                 self._dropped[host.name, data["peer"]] = self.world.now
-            case Trace(kind="peer-error", data=data):
+            case WriteTrace(kind="peer-error" | "id-conflict", data=data):
                 raise Violation(f"{host.name} accuses {data['peer']}: {data['error']}")
-            case Trace(kind="late-probe", data=data):
+            case WriteTrace(kind="late-probe", data=data):
                 raise Violation(f"monitoring waited behind data from {data['peer']} to {host.name}")
-        self.on_told(host, effect)
+        self.on_effect(host, effect)
 
-    def _delivered(self, client: str, id: int, publication: Publication) -> None:
+    def _note_gap(self, client: str, gap: Gap) -> None:
+        """A gap that is over was told before, when it began; one that was counted begins and is over at once."""
+        gaps = self.gaps[client]
+        self.seen["gaps"] += gap.is_open or gap.count > 0
+        begun = [one for one in gaps if one.is_open and one.link == gap.link]
+        if gap.is_open or gap.count:
+            gaps.append(gap)
+        elif not begun:
+            raise Violation(f"{client} was told that {gap} is over, and not that it began")
+        else:
+            gaps[:] = [one for one in gaps if one not in begun]
+            gaps.append(gap)
+
+    def _judge_delivery(self, client: str, id: int, publication: Publication) -> None:
         self.checked += 1
         identity = publication.identity
         record = self.published.get(identity)
@@ -263,43 +326,69 @@ class Checker:
             record.number, promise.heard_of.get(record.publisher, 0)
         )
 
-    def _taken(self, client: str, count: int) -> list[Published]:
-        """What became of so many publications of a client, oldest first, was told."""
+    def _take_unconfirmed(self, client: str, count: int) -> list[Published]:
+        """Remove and return the oldest unconfirmed publications of a client, which were confirmed or are in doubt."""
         waiting = self._unconfirmed.get(client, deque())
         if count > len(waiting):
             raise Violation(f"{client} was told about {count} publications, it had {len(waiting)}")
         return [waiting.popleft() for _ in range(count)]
 
-    def _ready(self, id: int) -> None:
+    def _ready(self, id: int, missing: tuple[str, ...]) -> None:
         promise = self.promise(id)
         if not promise.asks:
             raise Violation(f"ready was told for {id}, but not asked for", id)
-        promise.asked = max(promise.asked, promise.asks.pop(0))
+        asked = promise.asks.pop(0)
+        promise.asked = max(promise.asked, asked)
+        promise.missing = frozenset(pair(*link.split("–")) for link in missing)
+        if not missing and (apart := self._apart_from(self._home_now(promise.client), asked)):
+            raise Violation(
+                f"ready was told for {id} to {promise.client} as if {apart} were there", id
+            )
+        self.seen["ready"] += 1
+        self.seen["ready in part"] += bool(missing)
+
+    def _apart_from(self, home: str, asked: int) -> Element | None:
+        """A link that had been missing for long when somebody at a broker asked, and of which that broker can know."""
+        for (one, other), since in self._apart.items():
+            path = self.path(home, one) if home else []
+            if not path or asked - since < self._resume_timeout_ns:
+                continue
+            if other in path:
+                path.remove(one)  # it is the far end
+            on_the_way = [(broker, "") for broker in path] + [
+                pair(*step) for step in pairwise(path)
+            ]
+            if not any(
+                element in self._excuses or element in self._apart for element in on_the_way
+            ):
+                return one, other
+        return None
 
     def _home_up(self, host: Host, broker: str, fresh: bool) -> None:
         session = host.machine
         assert isinstance(session, Session)
-        self.lives_at(host.name, session)
+        self.note_homes(host.name, session)
         if not fresh:
             return
         homes = (session.home, session.next, session.ahead)
         home = next((one for one in homes if one is not None and one.broker == broker), None)
-        if home is None or home in self._been_up:  # None: a move found its old home without memory
+        # None: a move ended, as its old home had lost its memory.
+        if home is None or home in self._been_up:
             self.fresh_run_of(host.name)
-            self.wanders(host.name)
+            self.note_wandering(host.name)
             self._link_lost(host.name, broker)
         if home is not None:
             self._been_up[home] = None
 
     def _moved(self, client: str, broker: str) -> None:
-        """A move does not wait for an old home that cannot be reached for too long."""
+        """If a move ended because its old home was out of reach for too long, that is a disturbance."""
         for old in self.homes[client]:
             since = self._excuses.get(pair(client, old), self.world.now)
             if old != broker and self.world.now - since >= self._resume_timeout_ns:
                 self.disturb(client, old)
 
     def fresh_run_of(self, client: str) -> None:
-        """A client is set up anew: its publishers may be heard through an older path a while longer."""
+        """A client was set up anew: publications of its publishers may still arrive by an older path for a while."""
         for promise in self.advertisements.values():
             if promise.client == client:
                 for subscription in self.subscriptions.values():
@@ -307,16 +396,18 @@ class Checker:
 
     def _purged(self, host: str, peer: str, reason: str) -> None:
         if reason.endswith("the broker leaves"):
-            return  # in order: it has handed on what it had
+            return  # it has handed on everything that it had
         if reason == OVERFLOW:
             self.seen["overflowed"] += 1
             self._excuses[pair(host, peer)] = self.world.now - self._resume_timeout_ns
         elif reason == EXPIRED:
             self.seen["expired"] += 1
+        if peer not in self.homes:
+            self._apart.setdefault(pair(host, peer), self.world.now)
         self._link_lost(host, peer)
 
     def _link_lost(self, host: str, peer: str) -> None:
-        if peer in self.homes:  # what a client lost it finds out by itself
+        if peer in self.homes:  # a loss at a client is noted when its session reports it
             return
         now, element = self.world.now, pair(host, peer)
         since = self._excuses.get(element)
@@ -333,18 +424,21 @@ class Checker:
     # -- at rest --------------------------------------------------------------------------------------
 
     def at_rest(self, sessions: dict[str, Session]) -> None:
-        """Nothing is under way: what was owed must have come, and from now on all routes are complete."""
+        """Nothing is under way: everything that must be delivered has been, and all routes are complete from now on."""
         for record in self.published.values():
             for id, since in record.owed.items():
                 self.checked += 1
-                if not self._is_excused(record, self.subscriptions[id], since):
+                promise = self.subscriptions[id]
+                if self._is_excused(record, promise, since):
+                    self._demand_told(record, promise)
+                else:
                     identity = record.publication.identity
                     where = f"{record.client} at {record.home}"
                     client = self.subscriptions[id].client
                     homes = list(self.homes[client])
                     raise Violation(
                         f"{client} (homes {homes}) never got {identity}, published "
-                        f"at {record.at / 1e9:.9f} s by {where}, for {id}",
+                        f"at {record.at / SECOND:.9f} s by {where}, for {id}",
                         identity,
                         id,
                     )
@@ -355,23 +449,68 @@ class Checker:
             if promise.asks:
                 raise Violation(f"{promise.client} was never told that {promise.id} is ready")
             promise.asked = now
+            promise.missing = frozenset(filter(self._is_apart, promise.missing))
         for client, session in sessions.items():
             self.homes[client] = {}
-            self.lives_at(client, session)
+            self.note_homes(client, session)
             if session.home is not None:
                 self._check_one_home(client, session, session.home)
         for client, waiting in self._unconfirmed.items():
             if waiting:
                 raise Violation(f"{client} was never told about {len(waiting)} publications")
         self._check_paths()
+        for client, gaps in self.gaps.items():
+            self.gaps[client] = [gap for gap in gaps if gap.is_open]
         self.published.clear()
         self._excuses.clear()
         self._disturbed.clear()
         self._dropped.clear()
         self.settled_at = now
 
+    def _demand_told(self, record: Published, promise: Promise) -> None:
+        """A subscriber was told of what it has lost: of an interval that contains it, or how many it missed."""
+        client, name = promise.client, record.publication.publisher
+        if promise.ended or self._is_known_missing(record, promise):
+            return
+        self.seen["losses"] += 1
+        homes = self.homes[client]
+        steps = {pair(*step) for home in homes for step in pairwise(self.path(record.home, home))}
+        is_in_gap = any(
+            gap.since_ns <= record.at
+            and (gap.is_open or record.at <= gap.until_ns)
+            # of a publisher who came later nobody can know on the other side of a link that is gone
+            and (
+                not gap.publishers or name in gap.publishers or pair(*gap.link.split("–")) in steps
+            )
+            for gap in self.gaps[client]
+        )
+        is_counted = self.missed[client] > 0 and any(
+            self._dropped.get((home, client), -1) >= record.at for home in homes
+        )
+        if not (is_in_gap or is_counted):
+            identity = record.publication.identity
+            raise Violation(
+                f"{client} (homes {list(homes)}) lost {identity}, published at "
+                f"{record.at / SECOND:.9f} s by {record.client} at {record.home}, {SILENT}: "
+                f"{self.gaps[client]}",
+                identity,
+                promise.id,
+            )
+
+    def _is_known_missing(self, record: Published, promise: Promise) -> bool:
+        """Whether the way leads over a link that was reported missing together with readiness."""
+        missing = record.missing[promise.id]
+        return bool(missing) and any(
+            pair(*step) in missing
+            for home in self.homes[promise.client]
+            for step in pairwise([*self.path(record.home, home), promise.client])
+        )
+
+    def _is_apart(self, link: Element) -> bool:
+        return link in self._apart or any(map(self.is_gone, link))
+
     def _check_paths(self) -> None:
-        """Only brokers between the places of a publisher have heard of its migration."""
+        """Only brokers on paths between the places of a publisher have received messages of its migration."""
         allowed = {
             broker
             for places in self._places.values()
@@ -387,7 +526,7 @@ class Checker:
         self._places.clear()
 
     def _check_one_home(self, client: str, session: Session, home: Home) -> None:
-        """A client that never changed its home got no doubles, and was told of every drop."""
+        """A client that never changed its home got no duplicates, and every drop was reported to it."""
         if home.link.dropped:
             raise Violation(f"{client} dropped its own publications")
         if client in self._wandered:
@@ -406,12 +545,16 @@ class Checker:
             if last >= since or home == self._home_now(promise.client):
                 path = self.path(record.home, home)
                 if not path:
-                    # Where it lives in the other generation: what it lost there it may not know of here.
+                    # It is the home in another generation; a loss there counts too.
                     if any(home in one and at >= since for one, at in self._disturbed.items()):
                         return True
                     continue
+                if any(map(self.is_gone, path)):
+                    return True
                 elements = [(broker, "") for broker in path]
                 steps = list(zip(path, [*path[1:], promise.client], strict=True))
+                if any(pair(*step) in record.missing[promise.id] for step in steps):
+                    return True
                 elements += [pair(*step) for step in steps]
                 elements.append(pair(record.client, record.home))
                 if any(self._disturbed.get(element, -1) >= since for element in elements):

@@ -1,7 +1,7 @@
-"""The clients of a run: what each operation of a plan means to a session.
+"""The clients of a run: carries out each operation of a plan on a session.
 
-An operation that makes no sense at the moment (publishing without credit, moving while moving) is left out, as a
-sensible application would; so any part of a plan is a plan.
+An operation that is not possible at the moment (publishing without credit, a second move) is left out. So
+any part of a plan is a valid plan.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from runnel.client.config import SessionConfig
 from runnel.client.move import Move
 from runnel.client.session import Session
 from runnel.language import Filter, Op, Predicate, Selection, any_of
-from runnel.sim.campaign import RESUME_TIMEOUT_NS, Operation, Plan
+from runnel.quantities import MILLISECOND
+from runnel.sim.campaign import RESUME_TIMEOUT_NS, Operation, SimulationPlan
 from runnel.sim.checkers import Checker
 from runnel.sim.faults import Faults
 from runnel.sim.migrants import Migrants
@@ -25,7 +26,7 @@ PAYLOAD_BYTES_MAX = 400
 
 
 def selection_of(want: Want) -> Selection:
-    """A want in the language that brokers speak."""
+    """Translate a want into the filter language."""
     return any_of(
         [
             Filter([Predicate(attribute, Op(op), value) for attribute, op, value in group])
@@ -37,9 +38,12 @@ def selection_of(want: Want) -> Selection:
 class Clients:
     """All sessions of a run, by client name."""
 
-    def __init__(self, world: World, checker: Checker, plan: Plan, faults: Faults) -> None:
+    def __init__(
+        self, world: World, checker: Checker, plan: SimulationPlan, faults: Faults
+    ) -> None:
         self.migrants = Migrants(world, checker, self._new_session)
-        self.brokers: Callable[[], Sequence[str]] = lambda: plan.brokers  # that take clients in
+        # The brokers that accept new clients.
+        self.brokers: Callable[[], Sequence[str]] = lambda: plan.brokers
         self.sessions = self.migrants.sessions
         self._world = world
         self._checker = checker
@@ -59,17 +63,17 @@ class Clients:
             return
         getattr(self, f"_{operation.kind}")(name, session, random)
         if name in self.sessions:
-            self._done(name, session)
+            self._flush(name, session)
 
-    def _done(self, name: str, session: Session) -> None:
-        self._checker.lives_at(name, session)
+    def _flush(self, name: str, session: Session) -> None:
+        self._checker.note_homes(name, session)
         self._world.flush(self._world.hosts[name])
 
     def _open(self, name: str, random: Random) -> None:
         session = self._new_session(name, random.choice((2_000, 1 << 24)))
         self.sessions[name] = session
         session.connect(random.choice(self.brokers()), self._world.now)
-        self._done(name, session)
+        self._flush(name, session)
 
     def _new_session(self, name: str, held_bytes_max: int = 1 << 24) -> Session:
         self._made += 1
@@ -79,8 +83,8 @@ class Clients:
             move_timeout_ns=3 * RESUME_TIMEOUT_NS,
             held_bytes_max=held_bytes_max,
         )
-        session = Session(config, self._made, IdSource(self._made))
-        self._checker.opened(name)
+        session = Session(config, self._made, IdSource(self._made), lambda: self._world.now)
+        self._checker.note_opened(name)
         self._world.start(self._world.host(name), session)
         return session
 
@@ -89,66 +93,66 @@ class Clients:
     def _subscribe(self, name: str, session: Session, random: Random) -> None:
         want = draw_want(random, broad=False)
         id = session.subscribe(selection_of(want))
-        self._checker.subscribed(name, id, want)
+        self._checker.note_subscription(name, id, want)
         if random.random() < 0.7:
-            self._ask(session, id)
+            self._ask_ready(session, id)
 
     def _advertise(self, name: str, session: Session, random: Random) -> None:
         want = draw_want(random, broad=True)
         id = session.advertise(f"{name}/{random.randrange(3)}", selection_of(want))
-        self._checker.advertised(name, id, want)
+        self._checker.note_advertisement(name, id, want)
         if random.random() < 0.8:
-            self._ask(session, id)
+            self._ask_ready(session, id)
 
-    def _ask(self, session: Session, id: int) -> None:
+    def _ask_ready(self, session: Session, id: int) -> None:
         home = session.home
         if home is not None and home.registered and session.move is Move.STEADY:
-            self._checker.asked_ready(id)
+            self._checker.note_ask(id)
             session.ready(id)
 
     def _ready(self, name: str, session: Session, random: Random) -> None:
         known = [(name, id) for id in session.subscriptions] + self.migrants.publishers(name)
         if known:
             owner, id = random.choice(known)
-            self._ask(self.sessions[owner], id)
-            self._done(owner, self.sessions[owner])
+            self._ask_ready(self.sessions[owner], id)
+            self._flush(owner, self.sessions[owner])
 
     def _unsubscribe(self, name: str, session: Session, random: Random) -> None:
         if session.subscriptions:
             id = random.choice(list(session.subscriptions))
             session.unsubscribe(id)
-            self._checker.ended(id)
+            self._checker.note_end(id)
 
     def _unadvertise(self, name: str, session: Session, random: Random) -> None:
         if publishers := self.migrants.publishers(name):
             owner, id = random.choice(publishers)
             self.sessions[owner].unadvertise(id)
-            self._checker.ended(id)
-            self._done(owner, self.sessions[owner])
+            self._checker.note_end(id)
+            self._flush(owner, self.sessions[owner])
 
     def _publish(self, name: str, session: Session, random: Random) -> None:
         if publishers := self.migrants.publishers(name):
             owner, id = random.choice(publishers)
             for _ in range(random.choice((1, 1, 2, 5, 12))):
                 self._publish_one(owner, id, random)
-            self._done(owner, self.sessions[owner])
+            self._flush(owner, self.sessions[owner])
 
     def _stream(self, name: str, session: Session, random: Random) -> None:
-        """Publish one by one for a while, as publishers do."""
+        """Publish one by one for a while."""
         if publishers := self.migrants.publishers(name):
             _, id = random.choice(publishers)
-            gap = random.choice((1, 4, 15)) * 1_000_000
-            self._go_on(name, session, id, random, gap, random.choice((10, 40)))
+            gap = random.choice((1, 4, 15)) * MILLISECOND
+            self._stream_on(name, session, id, random, gap, random.choice((10, 40)))
 
-    def _go_on(
+    def _stream_on(
         self, name: str, session: Session, id: int, random: Random, gap: int, left: int
     ) -> None:
         owners = [owner for owner, known in self.migrants.publishers(name) if known == id]
         if left and owners and self.sessions.get(name) is session:
             self._publish_one(owners[0], id, random)
-            self._done(owners[0], self.sessions[owners[0]])
+            self._flush(owners[0], self.sessions[owners[0]])
             at = self._world.now + gap
-            self._world.at(at, self._go_on, name, session, id, random, gap, left - 1)
+            self._world.at(at, self._stream_on, name, session, id, random, gap, left - 1)
 
     def _publish_one(self, owner: str, id: int, random: Random) -> None:
         session = self.sessions[owner]
@@ -157,11 +161,11 @@ class Clients:
         if values is None or home is None or not session.may_publish(id):
             return
         payload = random.randbytes(random.choice((0, 20, PAYLOAD_BYTES_MAX)))
-        publication = session.publish(id, values, payload)
-        self._checker.publishes(owner, home.broker, id, publication, values)
+        publication = session.publish(id, values, payload, time_ns=self._world.now)
+        self._checker.note_publication(owner, home.broker, id, publication, values)
 
     def _migrate(self, name: str, session: Session, random: Random) -> None:
-        """Let a publisher go elsewhere, often while it publishes."""
+        """Let a publisher migrate, often while it publishes."""
         if publishers := self.migrants.publishers(name):
             owner, id = random.choice(publishers)
             if random.random() < 0.5:
@@ -171,10 +175,10 @@ class Clients:
             if (home := self.sessions[owner].home) is not None and random.random() < 0.2:
                 self._break_path(home.broker, target, random)
             self.migrants.migrate(name, owner, id, target)
-            self._done(owner, self.sessions[owner])
+            self._flush(owner, self.sessions[owner])
 
     def _break_path(self, source: str, target: str, random: Random) -> None:
-        """Soon, at any step of a migration, one of the brokers that take part in it crashes."""
+        """Let one of the brokers that take part in a migration crash soon, at any of its steps."""
         path = self._checker.path(source, target) or [source]
         victim = random.choice((source, target, random.choice(path)))
         hop_ns = self._plan.settings.latency_ns_max
@@ -189,38 +193,55 @@ class Clients:
         if session.is_settled and session.home and session.home.broker != broker:
             if random.random() < 0.5:
                 self._chase(name, random)
-            self._checker.wanders(name)
+            self._checker.note_wandering(name)
             session.move_to(broker, self._world.now)
 
     def _chase(self, name: str, random: Random) -> None:
-        """Everybody else publishes a burst, so that the path that is about to be left is full."""
+        """All other clients publish a burst, so that the path that is about to be left is full."""
         for other, session in list(self.sessions.items()):
             if other != name and session.publishers:
                 id = random.choice(list(session.publishers))
                 for _ in range(12):
                     self._publish_one(other, id, random)
-                self._done(other, session)
+                self._flush(other, session)
 
     def burst(self, random: Random) -> None:
-        """Everybody publishes a burst, so that all paths are full."""
+        """All clients publish a burst, so that all paths are full."""
         self._chase("", random)
 
     def _reconnect(self, name: str, session: Session, random: Random) -> None:
         self._checker.disturb(name)
         self._checker.fresh_run_of(name)
-        self._checker.wanders(name)
+        self._checker.note_wandering(name)
         session.connect(random.choice(self.brokers()), self._world.now)
 
-    def stranded(self, name: str) -> None:
-        """The broker that a client dials is no more, and another answers."""
+    def reconnect_stranded(self, name: str) -> None:
+        """Reconnect a client whose broker has ended with its generation."""
         self._reconnect(name, self.sessions[name], Random(self._made))
-        self._done(name, self.sessions[name])
+        self._flush(name, self.sessions[name])
+
+    def leave_gone_brokers(self) -> None:
+        """Clients at a broker that is gone for ever connect elsewhere, or end.
+
+        This is repeated: some clients may have been moving there, and a broker on standby may send clients there.
+        """
+        for name, session in list(self.sessions.items()):
+            home = session.home
+            if home is None or not self._checker.is_gone(home.broker):
+                continue
+            random = Random(f"{name} {self._world.now}")
+            if name in self.migrants.family(name) and random.random() < 0.2:
+                self._die(name, session, random)
+            elif name in self.sessions:
+                self._reconnect(name, session, random)
+                self._flush(name, session)
+        self._world.at(self._world.now + RESUME_TIMEOUT_NS, self.leave_gone_brokers)
 
     def _die(self, name: str, session: Session, random: Random) -> None:
-        """End without a word; another session of this name may come."""
+        """Crash; another session of this name may come."""
         for member in self.migrants.family(name):
             self._all_ended(self.sessions[member])
-            self._checker.died(member)
+            self._checker.note_died(member)
             self._world.crash(self._world.hosts[member])
             self.migrants.drop(member)
 
@@ -231,26 +252,26 @@ class Clients:
 
     def _all_ended(self, session: Session) -> None:
         for id in (*session.subscriptions, *session.publishers):
-            self._checker.ended(id)
+            self._checker.note_end(id)
 
-    # -- everybody ------------------------------------------------------------------------------------
+    # -- all clients ----------------------------------------------------------------------------------
 
     def ask_ready_all(self) -> None:
-        """Everybody asks for the readiness of everything."""
+        """All clients ask for the readiness of everything."""
         for name, session in self.sessions.items():
             for id in (*session.subscriptions, *session.publishers):
-                self._ask(session, id)
-            self._done(name, session)
+                self._ask_ready(session, id)
+            self._flush(name, session)
 
     def publish_all(self, random: Random) -> None:
-        """Everybody publishes something with every advertisement."""
+        """All clients publish something with every advertisement."""
         for name, session in self.sessions.items():
             for id in session.publishers:
                 self._publish_one(name, id, random)
-            self._done(name, session)
+            self._flush(name, session)
 
     def close_all(self) -> None:
-        """Everybody leaves."""
+        """All clients leave."""
         for name in list(self.sessions):
             if name in self.sessions:
                 self._close(name, self.sessions[name], Random(0))

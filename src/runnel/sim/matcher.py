@@ -1,7 +1,7 @@
 """One engine for the whole world: each publication is matched once, however many brokers it passes.
 
-A subscription has one number in the world, counted by the brokers that hold it; each broker keeps only its own
-table from number to hop. What the engine said about a publication is remembered until the engine changes. The
+A subscription has one number in the whole world, with a count of the brokers that hold it; each broker keeps only its
+own table from number to hop. The engine's answer for a publication is remembered until the engine changes. The
 numbers are sorted, so that next hops come in an order that does not depend on the engine.
 """
 
@@ -18,7 +18,7 @@ _REMEMBERED_MAX = 4096
 
 
 class Numbers:
-    """An answer that stays: the numbers of the subscriptions that want a publication."""
+    """An answer that can be kept: the numbers of the subscriptions that match a publication."""
 
     __slots__ = ("_numbers",)
 
@@ -68,7 +68,7 @@ class SharedMatcher:
         return len(self._numbers)
 
     def add(self, subscription: int, selection: Selection) -> int:
-        """One more broker holds the subscription; its number."""
+        """Count one more broker that holds the subscription; returns its number."""
         known = self._numbers.get(subscription)
         if known is not None:
             known[1] += 1
@@ -80,7 +80,7 @@ class SharedMatcher:
         return number
 
     def remove(self, subscription: int) -> None:
-        """One fewer holds it."""
+        """Count one broker less."""
         known = self._numbers[subscription]
         known[1] -= 1
         if not known[1]:
@@ -90,7 +90,7 @@ class SharedMatcher:
             self._remembered.clear()
 
     def match(self, publication: Publication) -> Numbers:
-        """The numbers of the subscriptions that want a publication."""
+        """The numbers of the subscriptions that match a publication."""
         identity = (publication.advertisement, publication.counter)
         known = self._remembered.get(identity)
         if known is None:
@@ -101,5 +101,5 @@ class SharedMatcher:
         return known
 
     def forget(self) -> None:
-        """Forget what the engine said."""
+        """Forget all remembered answers."""
         self._remembered.clear()

@@ -1,4 +1,4 @@
-"""The omniscient model: what wants what, and what the tables should be, by brute force.
+"""The reference model: which subscription matches which publication, and what the tables should be, by brute force.
 
 It shares no code with the language, the matcher or the broker. A want is drawn as plain (attribute, operator,
 literal) triples over a small universe of values; everything about it is decided by trying all values. The universe
@@ -23,7 +23,7 @@ ALL = (1 << len(UNIVERSE)) - 1
 
 
 def holds(op: str, literal: Any, value: Any) -> bool:
-    """Whether a value that is there satisfies a predicate.
+    """Whether a value satisfies a predicate.
 
     >>> holds("<", 5, 4.5), holds("<", 5, "a"), holds("!=", "a", "b")
     (True, False, True)
@@ -54,7 +54,7 @@ def holds(op: str, literal: Any, value: Any) -> bool:
 
 
 class Want:
-    """What somebody asks for or offers: triples of which all must hold, in one of several groups."""
+    """A subscription or advertisement: groups of triples; all triples of at least one group must hold."""
 
     __slots__ = ("_masks", "groups")
 
@@ -130,7 +130,7 @@ def draw_want(random: Random, *, broad: bool) -> Want:
 
 
 def host_name(process: str, generation: int) -> str:
-    """Where the broker of a generation runs.
+    """The name of the host on which the broker of a generation runs.
 
     >>> host_name("B1", 1), host_name("B1", 2), generation_of("B1#2"), process_of("B1#2")
     ('B1', 'B1#2', 2, 'B1')
@@ -149,7 +149,7 @@ def process_of(host: str) -> str:
 
 
 class Tree:
-    """The overlay: who neighbours whom, and the way from one broker to another."""
+    """The overlay: neighbours, and the paths between brokers."""
 
     def __init__(self, edges: list[tuple[str, str]], brokers: list[str]) -> None:
         self.brokers = brokers
@@ -172,15 +172,27 @@ class Tree:
                         queue.append(neighbour)
         return known
 
+    def part(self, broker: str) -> list[str]:
+        """The brokers connected to this one, itself included: all of them while none is gone."""
+        return [broker, *self.toward(broker)]
+
+    def without(self, gone: str) -> Tree:
+        """What is left when a broker is gone for ever: several trees, perhaps."""
+        left = [broker for broker in self.brokers if broker != gone]
+        edges = [(a, b) for a in left for b in self.neighbours[a] if a < b and b != gone]
+        return Tree(edges, left)
+
     def path(self, start: str, end: str) -> list[str]:
-        """The brokers from one to another, both included."""
+        """The path from one broker to another, both included; empty if they are not connected."""
         toward, path = self.toward(end), [start]
+        if start != end and start not in toward:
+            return []
         while path[-1] != end:
             path.append(toward[path[-1]])
         return path
 
 
-class Entry:
+class RoutingEntry:
     """A subscription or an advertisement as it stands at rest: its id on the wire, its owner, its home."""
 
     __slots__ = ("client", "home", "id", "want")
@@ -190,41 +202,3 @@ class Entry:
         self.want = want
         self.client = client
         self.home = home
-
-
-def expected_tables(
-    tree: Tree, advertisements: list[Entry], subscriptions: list[Entry], *, by_advertisement: bool
-) -> tuple[dict[str, dict[int, str]], dict[str, dict[int, str]]]:
-    """SRT and PRT of every broker, id → hop, recomputed from scratch (without covering)."""
-    srt: dict[str, dict[int, str]] = {broker: {} for broker in tree.brokers}
-    prt: dict[str, dict[int, str]] = {broker: {} for broker in tree.brokers}
-    for entry in advertisements:
-        toward = tree.toward(entry.home)
-        for broker in tree.brokers:
-            srt[broker][entry.id] = toward.get(broker, entry.client)
-    for entry in subscriptions:
-        toward = tree.toward(entry.home)
-        reached = {entry.home: None}
-        if not by_advertisement:
-            reached = dict.fromkeys(tree.brokers)
-        else:
-            targets = dict.fromkeys(a.home for a in advertisements if a.want.intersects(entry.want))
-            for target in targets:
-                reached.update(dict.fromkeys(tree.path(entry.home, target)))
-        for broker in reached:
-            prt[broker][entry.id] = toward.get(broker, entry.client)
-    return srt, prt
-
-
-def expected_hops(
-    tree: Tree, broker: str, publisher: Entry, attributes: dict[str, Any], wanted: list[Entry]
-) -> list[str]:
-    """Where a broker must send a publication: towards all who want it, but not back to where it came from."""
-    back = tree.toward(publisher.home).get(broker)
-    hops = {
-        tree.toward(entry.home).get(broker, entry.client): None
-        for entry in wanted
-        if entry.want.matches(attributes)
-    }
-    hops.pop(back or "", None)
-    return sorted(hops)

@@ -1,9 +1,9 @@
 """The simulated network: connections with latency and bandwidth, and all that can go wrong with them.
 
-Between two hosts there is a `Wire` (latency, bandwidth, whether it is cut); connections run over it. Each
-direction of a connection is first in, first out. When a wire is cut its connections break: what was under way is
-lost and both ends hear of it, each in its own time; dialling fails until it is mended. A connection that is
-silenced (half-open) swallows everything and tells nobody: only heartbeats find out.
+Between two hosts there is a `Wire` (latency each way, bandwidth, whether it is cut); connections run over it. Each
+direction of a connection is first in, first out. When a wire is cut, its connections break: what was under way is
+lost, both ends are told after different delays, and dialling fails until the cut ends. A half-open connection drops
+everything without an error: only heartbeats can detect it.
 """
 
 from __future__ import annotations
@@ -13,60 +13,80 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from runnel.broker.events import Connected, Disconnected, Event, FramesArrived
+from runnel.quantities import MILLISECOND, SECOND
 
 if TYPE_CHECKING:
     from runnel.sim.world import Host
 
-SECOND = 1_000_000_000
-MILLISECOND = 1_000_000
-SEGMENT_BYTES = 1_400  # what arrives at once, so that a long write is heard of all along
+SEGMENT_BYTES = 1_400  # a longer write arrives in parts, so that the peer is not silent meanwhile
 _SPLIT_BITS = 5  # one chunk in 2**5 arrives in two pieces
 
 
 class Wire:
     """What lies between two hosts."""
 
-    __slots__ = ("breaks_after", "bytes_per_second", "cut", "ends", "extra_ns", "latency_ns")
+    __slots__ = ("breaks_after", "bytes_per_second", "cut", "ends", "extra_ns", "latencies")
 
-    def __init__(self, ends: tuple[str, str], latency_ns: int, bytes_per_second: int) -> None:
+    def __init__(
+        self, ends: tuple[str, str], latencies: tuple[int, int], bytes_per_second: int
+    ) -> None:
         self.ends = ends
-        self.latency_ns = latency_ns
+        self.latencies = latencies  # from the first end, and from the second
         self.bytes_per_second = bytes_per_second
-        self.cut = 0  # by so many faults
+        self.cut = 0  # how many faults cut it at the moment
         self.extra_ns = 0  # a delay spike
-        self.breaks_after = (
-            0  # breaks once more, after so many chunks: in the middle of a handshake
-        )
+        # Breaks once more, after so many chunks: in the middle of a handshake.
+        self.breaks_after = 0
+
+    @property
+    def latency_ns(self) -> int:
+        """The longer of the two."""
+        return max(self.latencies)
+
+    def latency_from(self, host: str) -> int:
+        """The latency from one of the hosts to the other."""
+        return self.latencies[host != self.ends[0]]
 
 
-class Connection:
+class SimulatedConnection:
     """Two ends over one wire."""
 
     __slots__ = ("broken", "ends", "wire")
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
-        self.broken = False  # swallows everything
+        self.broken = False  # drops everything
         self.ends: list[End] = []
 
 
 class End:
     """One end: its host, and the direction that leads away from it."""
 
-    __slots__ = ("connection", "free_at", "host", "id", "incarnation", "last_at", "open", "peer")
+    __slots__ = (
+        "connection",
+        "free_at",
+        "host",
+        "id",
+        "incarnation",
+        "last_at",
+        "latency_ns",
+        "open",
+        "peer",
+    )
 
-    def __init__(self, id: int, host: Host, connection: Connection) -> None:
+    def __init__(self, id: int, host: Host, connection: SimulatedConnection) -> None:
         self.id = id
         self.host = host
         self.incarnation = host.incarnation
         self.connection = connection
+        self.latency_ns = connection.wire.latency_from(host.name)
         self.open = True
         self.free_at = 0  # when the bytes written so far have left
         self.last_at = 0  # when they arrive
         self.peer: End
 
 
-class Network:
+class SimulatedNetwork:
     """All wires and connections. `at` schedules, `arrive` hands an event to a host."""
 
     def __init__(
@@ -83,11 +103,12 @@ class Network:
         self._arrive = arrive
         self._wires: dict[tuple[str, str], Wire] = {}
         self._ends: dict[int, End] = {}
-        self._unread: dict[int, list[bytes]] = {}  # by who sent it, for a peer that reads rarely
+        self._unread: dict[int, list[bytes]] = {}  # by sending end, for a peer that reads rarely
         self._last_id = 0
         self.latency_ns_max = 20 * MILLISECOND
         self.bytes_per_second = 0
-        self.latency_of: Callable[[str, str], int] = self._draw_latency
+        self._drawn: dict[tuple[str, str], int] = {}
+        self.latency_of: Callable[[str, str], int] = self._draw_latency  # from one to the other
         self.splits = True  # some chunks arrive in two pieces
 
     def wire(self, one: str, other: str) -> Wire:
@@ -95,13 +116,18 @@ class Network:
         key = (one, other) if one < other else (other, one)
         wire = self._wires.get(key)
         if wire is None:
-            wire = self._wires[key] = Wire(key, self.latency_of(*key), self.bytes_per_second)
+            latencies = self.latency_of(*key), self.latency_of(*reversed(key))
+            wire = self._wires[key] = Wire(key, latencies, self.bytes_per_second)
         return wire
 
     def _draw_latency(self, one: str, other: str) -> int:
-        return self._random.randrange(MILLISECOND // 10, self.latency_ns_max)
+        """The same both ways."""
+        key = (one, other) if one < other else (other, one)
+        if key not in self._drawn:
+            self._drawn[key] = self._random.randrange(MILLISECOND // 10, self.latency_ns_max)
+        return self._drawn[key]
 
-    def connections(self, one: str, other: str) -> list[Connection]:
+    def connections(self, one: str, other: str) -> list[SimulatedConnection]:
         """The open connections between two hosts."""
         return [
             end.connection
@@ -109,22 +135,24 @@ class Network:
             if end.host.name == one and end.peer.host.name == other
         ]
 
-    # -- what hosts do --------------------------------------------------------------------------------
+    # -- connections and writes -----------------------------------------------------------------------
 
-    def dial(self, host: Host, peer: Host | None, name: str) -> None:
-        """Open a connection, or fail after a while."""
-        wire = self.wire(host.name, name)
-        delay = wire.latency_ns + wire.extra_ns
-        self._at(self._now() + delay, self._dialled, host, host.incarnation, peer, name)
+    def dial(self, host: Host, peer: Host | None, where: str, name: str) -> None:
+        """Open a connection to the host of the name `where`, or fail after a while; `name` is whom the dial is for."""
+        wire = self.wire(host.name, where)
+        delay = wire.latency_from(host.name) + wire.extra_ns
+        self._at(self._now() + delay, self._finish_dial, host, host.incarnation, peer, where, name)
 
-    def _dialled(self, host: Host, incarnation: int, peer: Host | None, name: str) -> None:
-        wire = self.wire(host.name, name)
-        delay = wire.latency_ns + wire.extra_ns
+    def _finish_dial(
+        self, host: Host, incarnation: int, peer: Host | None, where: str, name: str
+    ) -> None:
+        wire = self.wire(host.name, where)
+        delay = wire.latency_from(where) + wire.extra_ns
         if wire.cut or peer is None or peer.machine is None or host.incarnation != incarnation:
             failed = Disconnected(0, name)
             self._at(self._now() + delay, self._arrive, host, incarnation, failed)
             return
-        connection = Connection(wire)
+        connection = SimulatedConnection(wire)
         near, far = (self._new_end(side, connection) for side in (host, peer))
         connection.ends = [near, far]
         near.peer, far.peer = far, near
@@ -132,7 +160,7 @@ class Network:
         self._arrive(peer, peer.incarnation, Connected(far.id))
         self._at(far.last_at, self._open, near, name)
 
-    def _new_end(self, host: Host, connection: Connection) -> End:
+    def _new_end(self, host: Host, connection: SimulatedConnection) -> End:
         self._last_id += 1
         end = self._ends[self._last_id] = End(self._last_id, host, connection)
         return end
@@ -159,30 +187,27 @@ class Network:
         if end is None or not end.open or end.connection.broken:
             return
         peer, wire = end.peer, end.connection.wire
-        if (
-            self.splits
-            or len(chunk) > SEGMENT_BYTES
-            or wire.bytes_per_second
-            or wire.breaks_after
-            or peer.host.reads_every_ns
-        ):
-            self._send_with_care(end, wire, chunk, not_before)
+        if len(chunk) > SEGMENT_BYTES or wire.breaks_after or peer.host.reads_every_ns:
+            self._send_slowly(end, wire, chunk, not_before)
+            return
+        if self.splits or wire.bytes_per_second:
+            self._send_segment(end, chunk, not_before)
             return
         # `_send_segment`, written out: this is for every message
         begin = not_before if not_before > end.free_at else end.free_at
         end.free_at = begin
-        at = begin + wire.latency_ns + wire.extra_ns
+        at = begin + end.latency_ns + wire.extra_ns
         if at < end.last_at:
             at = end.last_at
         else:
             end.last_at = at
         self._at(at, self._bytes_arrive, peer, chunk)
 
-    def _send_with_care(self, end: End, wire: Wire, chunk: bytes, not_before: int) -> None:
-        """The same, where there is more to it than latency."""
+    def _send_slowly(self, end: End, wire: Wire, chunk: bytes, not_before: int) -> None:
+        """Send what is long, or meets a fault, or goes to a peer that reads rarely."""
         peer = end.peer
         if peer.host.reads_every_ns:
-            # It has time: whatever was sent until it looks is read in one go.
+            # Everything that is sent until the peer reads is read at once.
             at = self._arrival(end, len(chunk), not_before)
             self._at(at + peer.host.reads_every_ns, self._read, peer)
             self._unread[end.id] = [chunk]
@@ -223,7 +248,7 @@ class Network:
         if wire.bytes_per_second:
             begin += size * SECOND // wire.bytes_per_second
         end.free_at = begin
-        at = begin + wire.latency_ns + wire.extra_ns
+        at = begin + end.latency_ns + wire.extra_ns
         if at < end.last_at:
             return end.last_at
         end.last_at = at
@@ -234,7 +259,7 @@ class Network:
             self._arrive(end.host, end.incarnation, FramesArrived(end.id, chunk))
 
     def close(self, conn: int, not_before: int) -> None:
-        """Close one end; the other hears of it after what was written before."""
+        """Close one end; the other is told after everything that was written before has arrived."""
         end = self._ends.pop(conn, None)
         if end is None or not end.open:
             return
@@ -249,10 +274,10 @@ class Network:
             self._ends.pop(end.id, None)
             self._arrive(end.host, end.incarnation, Disconnected(end.id))
 
-    # -- what goes wrong ------------------------------------------------------------------------------
+    # -- faults ---------------------------------------------------------------------------------------
 
     def break_connections(self, one: str, other: str) -> int:
-        """Break what runs between two hosts: what is under way is lost, each end hears of it later."""
+        """Break the connections between two hosts: what is under way is lost, and each end is told later."""
         connections = self.connections(one, other)
         for connection in connections:
             connection.broken = True
@@ -262,13 +287,13 @@ class Network:
         return len(connections)
 
     def silence(self, one: str, other: str) -> int:
-        """Make what runs between two hosts half-open."""
+        """Make the connections between two hosts half-open."""
         connections = self.connections(one, other)
         for connection in connections:
             connection.broken = True
         return len(connections)
 
-    def host_died(self, host: Host) -> None:
+    def break_host(self, host: Host) -> None:
         """The connections of a host that crashed break; the operating system tells the peers."""
         for end in list(self._ends.values()):
             if end.host is host:

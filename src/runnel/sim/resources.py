@@ -5,11 +5,10 @@ The delay of matching is m·n + b for n subscriptions, as in balance §3.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runnel.broker.broker import Broker
-
-SECOND = 1_000_000_000
+from runnel.quantities import SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +25,11 @@ class Resources:
     match_ns_base: int = 0  # b
     output_bytes_per_second: int = 0
     memory_bytes: int = 1 << 40
+    takes_time: bool = field(init=False, repr=False)  # whether matching does
+
+    def __post_init__(self) -> None:
+        takes_time = self.match_ns_each > 0 or self.match_ns_base > 0
+        object.__setattr__(self, "takes_time", takes_time)
 
     def matching_ns(self, publications: int, subscriptions: int) -> int:
         """How long a broker with so many subscriptions takes to match so many publications."""

@@ -1,26 +1,28 @@
 """What must hold when the world is at rest: routes as recomputed from scratch, nothing left over.
 
-At rest means: every link is up on both sides, all data sent is acknowledged, no barrier is pending, no session
-moves. Since what is under way is kept by its sender until acknowledged, nothing but
-heartbeats and monitoring is in flight then.
+At rest means: every link is up on both sides, all data sent is acknowledged, no barrier is pending, and no session is
+moving. A sender keeps what it sent until it is acknowledged, so nothing but heartbeats and monitoring is under way
+then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 from runnel.broker.broker import Broker
 from runnel.broker.invariants import check_broker
 from runnel.broker.links import Link
 from runnel.client.session import Session
-from runnel.routing.tree import TreeRouting
+from runnel.routing.strategy import AtRest
 from runnel.sim.checkers import Checker, Violation
-from runnel.sim.model import Entry, Tree, expected_hops, expected_tables
+from runnel.sim.model import RoutingEntry, Tree
 from runnel.sim.world import World
 from runnel.wire import make_publication
 
 
-def unrest(world: World, tree: Tree, sessions: dict[str, Session]) -> str:
+def why_unsettled(world: World, tree: Tree, sessions: dict[str, Session]) -> str:
     """Why the world is not at rest; empty if it is."""
     brokers = {broker.name: broker for broker in world.brokers}
     for name, neighbours in tree.neighbours.items():
@@ -32,13 +34,17 @@ def unrest(world: World, tree: Tree, sessions: dict[str, Session]) -> str:
                 return f"{name} has no link to {neighbour}"
         if broker.barriers.pending:
             return f"{name} waits for fences"
+        if healing := _healing(broker, tree):
+            return f"{name} has not told that {healing} is whole again"
         if broker.tables.leaving:
             return f"{name} has publishers that migrate"
         for link in broker.links.values():
-            if why := _link_unrest(link):
+            if why := _why_link_unsettled(link):
                 return f"{name}: the link to {link.name} {why}"
-            if link.kind == "client" and not _lives_there(sessions, link.name, name):
+            if link.is_client and not _lives_there(sessions, link.name, name):
                 return f"{name} still knows {link.name}"
+            if link.is_neighbour and link.name not in neighbours:
+                return f"{name} still has a link to {link.name}"
     for name, broker in brokers.items():
         if name not in tree.neighbours and broker.links:
             return f"{name} is on standby, but has links to {list(broker.links)}"
@@ -47,10 +53,23 @@ def unrest(world: World, tree: Tree, sessions: dict[str, Session]) -> str:
             continue
         if not session.is_settled or session.next is not None:
             return f"{name} is moving"
-        if why := _link_unrest(session.home.link):
+        if why := _why_link_unsettled(session.home.link):
             return f"{name}: the link to {session.home.broker} {why}"
         if not session.home.registered or session.home.waits or not world.hosts[name].reads:
             return f"{name} is not served yet"
+        home = brokers.get(session.home.broker)
+        if session.gaps.open and home is not None and not home.absences.missing(world.now):
+            return f"{name} has a gap that does not end"
+    return ""
+
+
+def _healing(broker: Broker, tree: Tree) -> str:
+    """A link that is there, and of which the broker believes that it is not whole."""
+    part = tree.part(broker.name)
+    for link in broker.losses.open:
+        one, other = link.split("–")
+        if one in part and other in tree.neighbours[one]:
+            return link
     return ""
 
 
@@ -59,15 +78,17 @@ def _lives_there(sessions: dict[str, Session], client: str, broker: str) -> bool
     return session is not None and session.home is not None and session.home.broker == broker
 
 
-def _link_unrest(link: Link) -> str:
+def _why_link_unsettled(link: Link) -> str:
     if not link.established:
         return "is down"
     if link.data.waiting or link.data.unacknowledged:
         return "has something under way"
-    return "has drops to tell" if link.dropped_untold and link.kind == "client" else ""
+    return "has drops to tell" if link.dropped_untold and link.is_client else ""
 
 
-def entries(checker: Checker, sessions: dict[str, Session]) -> tuple[list[Entry], list[Entry]]:
+def entries(
+    checker: Checker, sessions: dict[str, Session]
+) -> tuple[list[RoutingEntry], list[RoutingEntry]]:
     """The advertisements and subscriptions that are live, under the ids that brokers know them by."""
     advertisements, subscriptions = [], []
     for client, session in sessions.items():
@@ -76,45 +97,48 @@ def entries(checker: Checker, sessions: dict[str, Session]) -> tuple[list[Entry]
             continue
         for id, wire_id in home.advertisements.items():
             want = checker.advertisements[id].want
-            advertisements.append(Entry(wire_id, want, client, home.broker))
+            advertisements.append(RoutingEntry(wire_id, want, client, home.broker))
         for id, wire_id in home.subscriptions.items():
             want = checker.subscriptions[id].want
-            subscriptions.append(Entry(wire_id, want, client, home.broker))
+            subscriptions.append(RoutingEntry(wire_id, want, client, home.broker))
     return advertisements, subscriptions
 
 
 def check_routing(
-    world: World, checker: Checker, sessions: dict[str, Session], random: Random
+    world: World,
+    checker: Checker,
+    at_rest: AtRest,
+    sessions: dict[str, Session],
+    random: Random,
 ) -> None:
-    """Every broker routes as the model says; without covering its very tables are the model's."""
+    """Check the routes and tables of every broker against the oracle of its strategy."""
     advertisements, subscriptions = entries(checker, sessions)
-    strategy = world.brokers[0].strategy
-    assert isinstance(strategy, TreeRouting)
-    srt, prt = expected_tables(
-        checker.tree,
-        advertisements,
-        subscriptions,
-        by_advertisement=strategy.config.advertisements,
-    )
-    brokers = [broker for broker in world.brokers if broker.name in checker.tree.neighbours]
+    overlay = checker.tree
+    srt, prt = at_rest.tables(overlay, advertisements, subscriptions)
+    brokers = [broker for broker in world.brokers if broker.name in overlay.neighbours]
     for broker in brokers:
         name = broker.name
         check_broker(broker)
-        _same(f"{name}: SRT", {r.id: r.link.name for r in broker.tables.srt.values()}, srt[name])
-        if not strategy.config.covering:
+        _check_same(
+            f"{name}: SRT", {r.id: r.link.name for r in broker.tables.srt.values()}, srt[name]
+        )
+        if prt is not None:
             found = {r.id: r.link.name for r in broker.tables.prt.values()}
-            _same(f"{name}: PRT", found, prt[name])
+            _check_same(f"{name}: PRT", found, prt[name])
     for publisher in advertisements:
         values = publisher.want.draw(random)
         if values is None:
             continue
         publication = make_publication(publisher.id, 2**62, values)
-        wanted = [entry for entry in subscriptions if entry.want.matches(values)]
+        part = dict.fromkeys(checker.tree.part(publisher.home))
+        wanted = [e for e in subscriptions if e.want.matches(values) and e.home in part]
         world.matcher.forget()
         for broker in brokers:
-            back = checker.tree.toward(publisher.home).get(broker.name, publisher.client)
+            if broker.name not in part:
+                continue
+            back = overlay.toward(publisher.home).get(broker.name, publisher.client)
             found_hops = _hops(broker, back, publication)
-            expected = expected_hops(checker.tree, broker.name, publisher, values, wanted)
+            expected = at_rest.hops(overlay, broker.name, publisher, values, wanted)
             if found_hops != expected:
                 raise Violation(
                     f"{broker.name} sends {values} of {publisher.id} to {found_hops}, not {expected}",
@@ -129,7 +153,7 @@ def _hops(broker: Broker, back: str, publication: object) -> list[str]:
     return sorted(by_number[number] for number in numbers)
 
 
-def _same(what: str, found: dict[int, str], expected: dict[int, str]) -> None:
+def _check_same(what: str, found: dict[int, str], expected: dict[int, str]) -> None:
     if found == expected:
         return
     extra = {id: hop for id, hop in found.items() if expected.get(id) != hop}
@@ -138,20 +162,15 @@ def _same(what: str, found: dict[int, str], expected: dict[int, str]) -> None:
 
 
 def check_empty(world: World, tree: Tree) -> None:
-    """Everybody has left: nothing may be left over."""
+    """After all clients have left, check that nothing is left over."""
     for broker in world.brokers:
-        left = {
+        left: dict[str, Sequence[Any]] = {
             "advertisements": list(broker.tables.srt),
             "subscriptions": list(broker.tables.prt),
             "barriers": list(broker.barriers.pending),
             "links": [n for n in broker.links if n not in tree.neighbours.get(broker.name, ())],
         }
-        strategy = broker.strategy
-        assert isinstance(strategy, TreeRouting)
-        for link in broker.links.values():
-            outbound = strategy.outbound(link)
-            left[f"sent to {link.name}"] = list(outbound.sent)
-            left[f"kept back from {link.name}"] = list(outbound.kept_back)
+        left |= broker.strategy.remains()
         found = {what: which for what, which in left.items() if which}
         if found:
             raise Violation(f"all have left, but {broker.name} still has {found}")

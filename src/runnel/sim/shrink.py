@@ -10,14 +10,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from runnel.sim.campaign import Fault, Operation, Plan
+from runnel.sim.campaign import Fault, Operation, SimulationPlan
 from runnel.sim.run import simulate
 
 RUNS_MAX = 150
 
 
 def kind_of(violation: str) -> str:
-    """What kind of violation it is: the same sentence about something else is the same kind.
+    """The kind of a violation: its sentence without names and numbers.
 
     >>> kind_of("c1 got (7, 1) twice") == kind_of("c22 got (9, 40) twice")
     True
@@ -26,13 +26,15 @@ def kind_of(violation: str) -> str:
 
 
 def shrink(
-    plan: Plan, fails: Callable[[Plan], bool] | None = None, runs_max: int = RUNS_MAX
-) -> Plan:
-    """The smallest plan that was found to fail like this one."""
+    plan: SimulationPlan,
+    fails: Callable[[SimulationPlan], bool] | None = None,
+    runs_max: int = RUNS_MAX,
+) -> SimulationPlan:
+    """The smallest plan found that fails in the same way."""
     if fails is None:
         kind = kind_of(simulate(plan).violation)
 
-        def fails(plan: Plan) -> bool:
+        def fails(plan: SimulationPlan) -> bool:
             return kind_of(simulate(plan).violation) == kind
 
     runs = 0
@@ -49,7 +51,7 @@ def shrink(
     return plan
 
 
-def _smaller(plan: Plan) -> Iterator[Plan]:
+def _smaller(plan: SimulationPlan) -> Iterator[SimulationPlan]:
     """Plans with something left out, the largest parts first."""
     for number in range(len(plan.rounds)):
         yield replace(plan, rounds=plan.rounds[:number] + plan.rounds[number + 1 :])
@@ -68,7 +70,7 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
                     yield _without(plan, number, gone)
 
 
-def _without_client(plan: Plan, client: str) -> Plan:
+def _without_client(plan: SimulationPlan, client: str) -> SimulationPlan:
     rounds = [
         replace(r, operations=tuple(o for o in r.operations if o.client != client))
         for r in plan.rounds
@@ -76,7 +78,9 @@ def _without_client(plan: Plan, client: str) -> Plan:
     return replace(plan, rounds=tuple(rounds))
 
 
-def _without(plan: Plan, number: int, gone: tuple[Operation | Fault, ...]) -> Plan:
+def _without(
+    plan: SimulationPlan, number: int, gone: tuple[Operation | Fault, ...]
+) -> SimulationPlan:
     """Without some operations and faults of one round."""
     rounds = list(plan.rounds)
     rounds[number] = replace(

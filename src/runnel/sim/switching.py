@@ -1,8 +1,9 @@
-"""Switches in a run: the generations of the network, the processes that host them, and the coordinator.
+"""Switches in a run: the generations of the network, their processes, and the coordinator.
 
 A broker of a later generation runs on a host of its own, `B1#2`, and dies with its process, as `B1` does. A process
-that starts anew has the generation that it had settled for; the other is opened again by the coordinator, which itself
-may be lost and replaced by another that goes on, or turns back. A broker crashes at a phase that the seed draws.
+that starts anew has the generation that it had settled for; the coordinator opens the other one again. The
+coordinator may be lost too; another one then continues the switch or takes it back. A broker crashes in a phase that
+the seed draws.
 """
 
 from __future__ import annotations
@@ -15,32 +16,32 @@ import msgspec
 from runnel.broker.broker import Broker
 from runnel.broker.events import Disconnected, StopAsked
 from runnel.client.session import Session
-from runnel.generations.module import Generations, Report
-from runnel.generations.switch import Intent, Order, Phase, Place, Switch
-from runnel.inspection.questions import OpenGeneration, SetGoal
+from runnel.modules.generations.module import GENERATIONS, GenerationReport, Generations
+from runnel.modules.generations.questions import OpenGeneration, SetGoal
+from runnel.operate.switch import Intent, Phase, Place, Switch, SwitchOrder
+from runnel.quantities import MILLISECOND
 from runnel.sim.campaign import RESUME_TIMEOUT_NS, Replan
 from runnel.sim.checkers import Checker
 from runnel.sim.faults import Faults
 from runnel.sim.model import Tree, generation_of, host_name, process_of
 from runnel.sim.world import Host, World
 
-MILLISECOND = 1_000_000
 FORWARD = (Phase.OPENING, Phase.JOINING, Phase.CROSSING, Phase.LEAVING, Phase.CLOSING)
 
-Starter = Callable[[Host, "Process", tuple[str, ...], str], None]
-"""Starts a broker: where, for which process, whom it dials, where its clients go if it is on standby."""
+Starter = Callable[[Host, "SimulatedProcess", OpenGeneration], None]
+"""Starts a broker: where, for which process, and its place in the network, by the names of hosts."""
 
 
-class Process:
+class SimulatedProcess:
     """A process: it hosts the brokers of one or two generations, each on a host of the world."""
 
     def __init__(
-        self, name: str, dials: dict[str, str], world: World, checker: Checker, start: Starter
+        self, name: str, place: OpenGeneration, world: World, checker: Checker, start: Starter
     ) -> None:
         self.name = name
         self.settled = 1  # the generation that it starts with
         self.receives_in = 1
-        self.orders = {1: OpenGeneration(1, dials)}
+        self.orders = {place.generation: place}
         self._world = world
         self._checker = checker
         self._start_broker = start
@@ -51,8 +52,10 @@ class Process:
         host = self._world.host(host_name(self.name, generation))
         if host.machine is None:
             self._checker.excuse(host.name)
-            dials = tuple(host_name(peer, generation) for peer in order.dials)
-            self._start_broker(host, self, dials, order.standby)
+            dials = {host_name(peer, generation): "" for peer in order.dials}
+            accepts = tuple(host_name(peer, generation) for peer in order.accepts)
+            place = msgspec.structs.replace(order, dials=dials, accepts=accepts)
+            self._start_broker(host, self, place)
 
     def open(self, order: OpenGeneration) -> None:
         """Begin a generation."""
@@ -70,11 +73,11 @@ class Process:
         self.orders.pop(generation, None)
 
     def receive_in(self, generation: int) -> None:
-        """Newcomers belong there."""
+        """New clients get the broker of this generation."""
         self.receives_in = generation
 
 
-class Switching:
+class SimulatedSwitches:
     """The generations of a run; see the top of the file."""
 
     def __init__(
@@ -86,10 +89,9 @@ class Switching:
         start: Starter,
     ) -> None:
         self.faults: Faults
-        self.modules: dict[str, Generations] = {}  # by host
         self.processes = {
-            name: Process(name, dict.fromkeys(peers, ""), world, checker, start)
-            for name, peers in dials.items()
+            name: SimulatedProcess(name, _first_place(name, dials), world, checker, start)
+            for name in dials
         }
         self.on_stranded: Callable[[str], None] = lambda client: None
         self.on_step: Callable[[Random], None] = lambda random: None  # the switch gets on
@@ -106,21 +108,22 @@ class Switching:
         self._told = 0  # the version of the last goal
 
     @property
-    def unrest(self) -> str:
-        """Why there is no rest yet."""
+    def why_unsettled(self) -> str:
+        """Why the world is not at rest; empty if no switch is under way."""
         if self._switch is None:
             return ""
         return f"the switch is {self._switch.phase.value}: {self._switch.waits_for[:3]}"
 
     @property
     def names(self) -> list[str]:
-        """Where newcomers are taken in."""
-        return [host_name(one.name, one.receives_in) for one in self.processes.values()]
+        """The hosts of the brokers that accept new clients."""
+        processes = [one for one in self.processes.values() if one.name not in self._checker.gone]
+        return [host_name(one.name, one.receives_in) for one in processes]
 
     # -- a switch -------------------------------------------------------------------------------------
 
     def begin(self, replan: Replan) -> None:
-        """Let the network become another one, unless it is about to already."""
+        """Begin a switch to another network, unless one is under way."""
         if self._switch is not None:
             return
         random = self._random = Random(replan.pick)
@@ -148,12 +151,12 @@ class Switching:
         self._poll()
 
     def _poll(self) -> None:
-        """Ask everybody, and tell everybody what to do."""
+        """Ask all brokers for reports, and send them the next orders."""
         switch = self._switch
         if switch is None:
             return
         before = switch.phase
-        orders = switch.orders({place: self._report(place) for place in switch.places})
+        orders = switch.next_orders({place: self._report(place) for place in switch.places})
         for order in orders:
             delay = self._random.randrange(20 * MILLISECOND)
             self._world.at(self._world.now + delay, self._carry_out, order)
@@ -171,7 +174,7 @@ class Switching:
         self._world.at(self._world.now + self._every_ns, self._poll)
 
     def _strike(self, switch: Switch) -> None:
-        """What the seed has drawn for this phase."""
+        """Begin what the seed has drawn for this phase: a crash, a turn back, the loss of the coordinator."""
         soon = self._world.now + self._random.randrange(200 * MILLISECOND)
         if self._crash_at is not None and self._crash_at[0] is switch.phase:
             length = self._random.choice((1, RESUME_TIMEOUT_NS // 4, 2 * RESUME_TIMEOUT_NS))
@@ -215,19 +218,19 @@ class Switching:
             return None
         return host, host.machine
 
-    def _report(self, place: Place) -> Report | None:
+    def _report(self, place: Place) -> GenerationReport | None:
         found = self._broker(place)
         if found is None:
             return None
-        report = self.modules[found[0].name].report(found[1])
+        report = generations_of(found[1]).report(found[1])
         return msgspec.structs.replace(report, links=[process_of(name) for name in report.links])
 
-    def _carry_out(self, order: Order) -> None:
+    def _carry_out(self, order: SwitchOrder) -> None:
         found = self._broker(order.to)
         if found is None:
-            return  # it has crashed meanwhile
+            return  # the broker has crashed meanwhile
         (host, broker), now = found, self._world.now
-        answer = self.modules[host.name].answers()[type(order.command)]
+        answer = generations_of(broker).answers()[type(order.command)]
         answer(broker, order.command, now)
         self._world.perform(host, broker.handle(Disconnected(0), now))  # what it has to send
 
@@ -237,3 +240,16 @@ class Switching:
         one.orders = {one.settled: one.orders[one.settled]}
         one.receives_in = one.settled
         one.start(one.settled)
+
+
+def generations_of(broker: Broker) -> Generations:
+    """The module that takes part in switches."""
+    module = broker.modules[GENERATIONS.name]
+    assert isinstance(module, Generations)
+    return module
+
+
+def _first_place(broker: str, dials: dict[str, list[str]]) -> OpenGeneration:
+    """The place of a broker in the first generation, by who dials whom."""
+    accepts = tuple(one for one, dialled in dials.items() if broker in dialled)
+    return OpenGeneration(1, dict.fromkeys(dials[broker], ""), accepts=accepts)

@@ -1,6 +1,6 @@
 """A topology in the simulator: the brokers that ship and the sessions that ship, in virtual time.
 
-It follows the same script as the runner for real processes (`topology/clients.py`): brokers and links first, then
+It follows the same script as the runner for real processes (`network/clients.py`): brokers and links first, then
 the clients of each start time; nobody publishes before those that start no later are ready; in the end
 everybody asks once more for readiness, and when that is there everything has arrived.
 """
@@ -18,29 +18,31 @@ from runnel.client.config import SessionConfig
 from runnel.client.effects import Deliver, HomeUp, MissedSome, Ready
 from runnel.client.session import Session
 from runnel.errors import InputError
-from runnel.node.compose import make_broker
+from runnel.network.events import events_of
+from runnel.network.outcome import TopologyOutcome, as_text
+from runnel.network.topology import ClientPlan, Topology, verify_ends
 from runnel.node.config import read_config
+from runnel.node.spec import make_node_broker
+from runnel.quantities import MILLISECOND, SECOND
 from runnel.sim.resources import Resources
 from runnel.sim.world import Host, World
-from runnel.topology.events import events_of
-from runnel.topology.outcome import Outcome, as_text
-from runnel.topology.plan import ClientPlan, Topology, verify_ends
 from runnel.workload.files import Event
 
-SECOND = 1_000_000_000
-STEP_NS = 20_000_000
-RETRY_NS = 1_000_000  # without credit
+STEP_NS = 20 * MILLISECOND
+RETRY_NS = MILLISECOND  # without credit
 PATIENCE_NS = 600 * SECOND
 
 
-def simulate_topology(topology: Topology, seed: int = 1, seconds: float | None = None) -> Outcome:
+def simulate_topology(
+    topology: Topology, seed: int = 1, seconds: float | None = None
+) -> TopologyOutcome:
     """Run a topology to its end; publishers without an end stop after so many seconds."""
     verify_ends(topology, seconds)
-    return _Run(topology, seed, seconds).go()
+    return _TopologyRun(topology, seed, seconds).go()
 
 
 @dataclass(slots=True, eq=False)
-class _Client:
+class _SimulatedClient:
     """A client and its session; `awaited` are the ids whose readiness it waits for."""
 
     plan: ClientPlan
@@ -53,20 +55,20 @@ class _Client:
     home_up: bool = False
 
 
-class _Run:
-    """One run; it looks on as the world's watcher."""
+class _TopologyRun:
+    """One run; it is the watcher of its world."""
 
-    watches_brokers = False
+    observes_brokers = False
 
     def __init__(self, topology: Topology, seed: int, seconds: float | None) -> None:
         self._topology = topology
         self._world = World(seed, self)
         self._seconds = seconds
-        self._outcome = Outcome()
-        self._clients: dict[str, _Client] = {}
+        self._outcome = TopologyOutcome()
+        self._clients: dict[str, _SimulatedClient] = {}
         self._publishing = 0
 
-    def go(self) -> Outcome:
+    def go(self) -> TopologyOutcome:
         """Carry out the script."""
         for number, name in enumerate(self._topology.brokers):
             self._start_broker(name, number + 1)
@@ -100,9 +102,13 @@ class _Run:
         addresses = dict.fromkeys(self._topology.links, "127.0.0.1:1")
         tables = self._topology.node_tables(name, "127.0.0.1:0", addresses)
         config = read_config(tables)
-        resources = Resources(output_bytes_per_second=config.limits.output_bytes_per_s)
+        limits = config.limits
+        resources = Resources(
+            match_ns_base=limits.matching_delay_ns,
+            output_bytes_per_second=limits.output_bytes_per_s,
+        )
         host = self._world.host(name, resources)
-        self._world.start(host, make_broker(config, number))
+        self._world.start(host, make_node_broker(config, number, gauges=host.gauges))
 
     def _all_links_up(self) -> bool:
         return all(
@@ -119,10 +125,12 @@ class _Run:
 
     # -- clients --------------------------------------------------------------------------------------
 
-    def _start_client(self, plan: ClientPlan) -> _Client:
+    def _start_client(self, plan: ClientPlan) -> _SimulatedClient:
         number = (1 << 20) + len(self._clients)
-        session = Session(SessionConfig(plan.name), number, IdSource(number))
-        client = _Client(plan, session, self._world.host(plan.name))
+        session = Session(
+            SessionConfig(plan.name), number, IdSource(number), lambda: self._world.now
+        )
+        client = _SimulatedClient(plan, session, self._world.host(plan.name))
         self._clients[plan.name] = client
         self._outcome.deliveries[plan.name] = []
         self._world.start(client.host, session)
@@ -133,7 +141,7 @@ class _Run:
         self._world.flush(client.host)
         return client
 
-    def _ask_ready(self, clients: list[_Client]) -> None:
+    def _ask_ready(self, clients: list[_SimulatedClient]) -> None:
         for client in clients:
             ids = [*client.subscriptions, *([client.publisher] if client.publisher else [])]
             for id in ids:
@@ -148,7 +156,7 @@ class _Run:
         homes = [client.session.home for client in self._clients.values()]
         return not any(home is not None and home.outstanding for home in homes)
 
-    def _start_publishing(self, client: _Client) -> None:
+    def _start_publishing(self, client: _SimulatedClient) -> None:
         publish = client.plan.publish
         if publish is None:
             return
@@ -162,14 +170,14 @@ class _Run:
 
     def _publish(
         self,
-        client: _Client,
+        client: _SimulatedClient,
         event: Event | None,
         events: Iterator[Event],
         gap: int,
         due: int,
         end: int | None,
     ) -> None:
-        """Publish one event when it is due, and see to the next."""
+        """Publish one event when it is due, and schedule the next."""
         plan = client.plan.publish
         if event is None or plan is None or (end is not None and due >= end):
             self._publishing -= 1
@@ -185,10 +193,10 @@ class _Run:
         at = max(self._world.now, due + gap)
         self._world.at(at, again, next(events, None), events, gap, due + gap, end)
 
-    # -- what is seen ---------------------------------------------------------------------------------
+    # -- effects --------------------------------------------------------------------------------------
 
-    def told(self, host: Host, effect: Any) -> None:
-        """A session told its application something."""
+    def handle_effect(self, host: Host, effect: Any) -> None:
+        """Count deliveries, readiness and drops."""
         client = self._clients.get(host.name)
         if client is None:
             return
@@ -207,5 +215,5 @@ class _Run:
             case MissedSome(count=count):
                 self._outcome.missed[host.name] += count
 
-    def handled(self, host: Host, broker: Broker) -> None:
+    def after_event(self, host: Host, broker: Broker) -> None:
         """A broker took in an event."""

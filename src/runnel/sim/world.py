@@ -2,8 +2,8 @@
 
 Time is integer nanoseconds; what happens at the same time happens in the order it was scheduled. A host runs a
 broker or a session, the very code that ships, and the world is its driver: it brings events and carries out effects.
-Everything that is delivered, and everything that applications are told, goes into the log hash, unless nobody
-wants it (`logs=False`: it takes its time).
+What arrives at a broker while it matches waits in an inbox (net/inbox.py), where monitoring overtakes data. All events
+and all effects for applications go into the log hash, unless it is switched off to save time (`logs=False`).
 """
 
 from __future__ import annotations
@@ -18,23 +18,25 @@ from zlib import crc32
 from runnel.broker.broker import Broker
 from runnel.broker.effects import Close, Connect, SendMany, SendSame, SetTimer
 from runnel.broker.events import Event, FramesArrived, TimerFired
+from runnel.broker.gauges import Gauges
 from runnel.client.effects import Deliver
 from runnel.client.session import Session
+from runnel.net.inbox import Inbox
 from runnel.sim.matcher import SharedMatcher
-from runnel.sim.network import Network
-from runnel.sim.resources import Resources
+from runnel.sim.network import SimulatedNetwork
+from runnel.sim.resources import Resources, memory_used
 
 
 class Watcher(Protocol):
-    """Who looks on: the checkers."""
+    """Observes a world, as the checker does."""
 
-    watches_brokers: bool  # whether `handled` is to be called
+    observes_brokers: bool  # whether `after_event` is called
 
-    def told(self, host: Host, effect: Any) -> None:
-        """A broker traced, or a session told its application, something."""
+    def handle_effect(self, host: Host, effect: Any) -> None:
+        """A broker traced something, or a session has an effect for its application."""
         ...
 
-    def handled(self, host: Host, broker: Broker) -> None:
+    def after_event(self, host: Host, broker: Broker) -> None:
         """A broker took in an event."""
         ...
 
@@ -47,7 +49,6 @@ class Host:
         "inbox",
         "incarnation",
         "machine",
-        "matching_ns",
         "name",
         "out_free_at",
         "publications_in",
@@ -56,6 +57,7 @@ class Host:
         "resources",
         "sending_ns",
         "timers",
+        "unread",
         "waking",
     )
 
@@ -65,37 +67,54 @@ class Host:
         self.machine: Broker | Session | None = None
         self.incarnation = 0
         self.timers: dict[str, int] = {}
-        self.inbox: deque[Event] = deque()
-        self.reads = True  # a slow consumer does not
-        self.reads_every_ns = 0  # how long what has come may lie before all of it is read
+        self.inbox = Inbox()  # what waits for a broker's matcher
+        self.unread: deque[Event] = deque()  # by a slow consumer
+        self.reads = True  # False for a slow consumer
+        self.reads_every_ns = 0  # if not 0, everything that has arrived is read once per this time
         self.busy_until = 0
         self.out_free_at = 0
         self.publications_in = 0  # by the broker that runs here
-        self.matching_ns = self.sending_ns = 0  # how long it has been at that
+        self.sending_ns = 0  # how long it has been sending
         self.waking = False
 
+    def gauges(self) -> Gauges:
+        """The gauges of the broker that runs here; its processor is used for matching only."""
+        broker = self.machine
+        assert isinstance(broker, Broker)
+        return Gauges(
+            cpu_ns=broker.meter.matching_ns,
+            memory_bytes=memory_used(broker),
+            memory_bytes_max=self.resources.memory_bytes,
+            output_busy_ns=self.sending_ns if self.resources.output_bytes_per_second else None,
+            waiting_publications=self.inbox.publications,
+            waiting_bytes=self.inbox.waiting_bytes,
+        )
+
     def stop(self) -> None:
-        """Whatever ran here is gone, with all it had under way."""
+        """Stop what runs here; everything that it had under way is lost."""
         self.machine = None
         self.incarnation += 1
         self.timers.clear()
-        self.inbox.clear()
+        self.inbox = Inbox()
+        self.unread.clear()
         self.reads, self.waking, self.reads_every_ns = True, False, 0
         self.busy_until = self.out_free_at = self.publications_in = 0
-        self.matching_ns = self.sending_ns = 0
+        self.sending_ns = 0
 
 
 class World:
-    """Everything there is."""
+    """All hosts, the network between them, and the clock."""
 
     def __init__(self, seed: int, watcher: Watcher | None = None, *, logs: bool = True) -> None:
         self.now = 0
         self.random = Random(seed)
         self.hosts: dict[str, Host] = {}
         self.matcher = SharedMatcher()
-        self.network = Network(self.random, lambda: self.now, self.at, self._arrive)
+        self.network = SimulatedNetwork(self.random, lambda: self.now, self.at, self._arrive)
         self.watcher = watcher
-        self._handled = watcher.handled if watcher is not None and watcher.watches_brokers else None
+        self._after_event = (
+            watcher.after_event if watcher is not None and watcher.observes_brokers else None
+        )
         self._logs = logs
         self.on_step: Callable[[int, str, Event], None] | None = None
         # What leaves where bandwidth is limited: host, connections, frames, when the first begins, how long each takes.
@@ -116,7 +135,7 @@ class World:
         heappush(self._heap, (when, self._sequence, do, arguments))
 
     def run(self, until: int) -> None:
-        """Let everything happen up to a time."""
+        """Run everything that is scheduled up to a time."""
         heap = self._heap
         while heap and heap[0][0] <= until:
             self.now, _, do, arguments = heappop(heap)
@@ -125,14 +144,14 @@ class World:
 
     @property
     def log_hash(self) -> str:
-        """A digest of all that has happened."""
+        """A digest of everything that has happened."""
         return f"{self._digest:08x}-{self.events}"
 
     def log(self, text: str) -> None:
-        """Make something part of the history."""
-        self._note(text.encode())
+        """Add a text to the digest."""
+        self._add_to_digest(text.encode())
 
-    def _note(self, what: bytes) -> None:
+    def _add_to_digest(self, what: bytes) -> None:
         # A checksum, not a cryptographic hash: it is taken of every chunk, and only tells runs apart.
         self._digest = crc32(what, self._digest ^ (self.now & 0xFFFFFFFF))
 
@@ -152,17 +171,17 @@ class World:
             self.perform(host, machine.start(self.now))
 
     def crash(self, host: Host) -> None:
-        """Stop what runs on a host, without a word to anybody."""
+        """Stop what runs on a host, without any farewell."""
         machine = host.machine
         if isinstance(machine, Broker):
             self.handlings += machine.meter.publications_in + machine.meter.control_in
             for id in machine.tables.prt:
                 self.matcher.remove(id)
         host.stop()
-        self.network.host_died(host)
+        self.network.break_host(host)
 
     def retire(self, host: Host) -> None:
-        """A broker has ended of its own accord."""
+        """Stop a broker that has ended by itself."""
         if isinstance(host.machine, Broker):
             meter = host.machine.meter
             self.handlings += meter.publications_in + meter.control_in
@@ -179,34 +198,41 @@ class World:
             self.perform(host, host.machine.flush(self.now))
 
     def read_again(self, host: Host) -> None:
-        """A slow consumer wakes up."""
+        """Let a slow consumer read again."""
         host.reads = True
-        self._drain(host, host.incarnation)
+        while host.unread:
+            self._handle(host, host.unread.popleft())
 
     # -- events and effects ---------------------------------------------------------------------------
 
     def _arrive(self, host: Host, incarnation: int, event: Event) -> None:
         if host.incarnation != incarnation or host.machine is None:
             return
-        if host.inbox or not host.reads or host.busy_until > self.now:
-            host.inbox.append(event)
-            self._wake_later(host)
-        else:
+        if not host.reads:
+            host.unread.append(event)
+        elif not host.resources.takes_time or (
+            host.busy_until <= self.now and host.inbox.lets_pass(event)
+        ):
             self._handle(host, event)
+        else:
+            at_once = host.inbox.put(event)
+            if at_once is not None:
+                self._handle(host, at_once)
+            self._match(host)
 
-    def _wake_later(self, host: Host) -> None:
-        if host.reads and not host.waking:
+    def _match(self, host: Host) -> None:
+        """Handle waiting events while the matcher is free."""
+        while host.inbox and host.busy_until <= self.now:
+            event, _ = host.inbox.take()
+            self._handle(host, event)
+        if host.inbox and not host.waking:
             host.waking = True
-            self.at(max(host.busy_until, self.now), self._drain, host, host.incarnation)
+            self.at(host.busy_until, self._wake, host, host.incarnation)
 
-    def _drain(self, host: Host, incarnation: int) -> None:
-        if host.incarnation != incarnation:
-            return
-        host.waking = False
-        while host.inbox and host.reads and host.busy_until <= self.now:
-            self._handle(host, host.inbox.popleft())
-        if host.inbox:
-            self._wake_later(host)
+    def _wake(self, host: Host, incarnation: int) -> None:
+        if host.incarnation == incarnation:
+            host.waking = False
+            self._match(host)
 
     def _timer(self, host: Host, incarnation: int, timer: str, at: int) -> None:
         if host.incarnation == incarnation and host.timers.get(timer) == at:
@@ -218,7 +244,7 @@ class World:
             return
         self.events += 1
         if self._logs:
-            self._note(
+            self._add_to_digest(
                 event.chunk if type(event) is FramesArrived else f"{host.name} {event!r}".encode()
             )
         if self.on_step is not None:
@@ -229,12 +255,12 @@ class World:
             if taken:
                 host.publications_in += taken
                 resources = host.resources
-                if resources.match_ns_each or resources.match_ns_base:
+                if resources.takes_time:
                     cost = resources.matching_ns(taken, len(machine.tables.prt))
                     host.busy_until = self.now + cost
-                    host.matching_ns += cost
-            if self._handled is not None:
-                self._handled(host, machine)
+                    machine.meter.add_matching(cost)
+            if self._after_event is not None:
+                self._after_event(host, machine)
         if effects:
             self.perform(host, effects)
 
@@ -268,14 +294,16 @@ class World:
                 self.at(effect.at, self._timer, host, host.incarnation, effect.timer, effect.at)
             elif kind is Close:
                 self.network.close(effect.conn, free_at)
+                host.inbox.forget(effect.conn)
             elif kind is Connect:
-                self.network.dial(host, self.hosts.get(effect.peer), effect.peer)
+                where = effect.address or effect.peer  # hosts are their own addresses
+                self.network.dial(host, self.hosts.get(where), where, effect.peer)
             else:
                 if self._logs:
-                    self._note(
+                    self._add_to_digest(
                         effect.publication.raw
                         if kind is Deliver
                         else f"{host.name} {effect!r}".encode()
                     )
                 if self.watcher is not None:
-                    self.watcher.told(host, effect)
+                    self.watcher.handle_effect(host, effect)

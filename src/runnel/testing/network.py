@@ -1,7 +1,7 @@
 """A network of real brokers within the process, for tests of programs that use Runnel.
 
 The brokers are those that `runnel broker` runs, on an event loop in a thread of its own; only the connections are in
-memory. So tests need no ports, no processes and no waiting, and what they see is what they will get.
+memory. So tests need no ports and no processes, and brokers behave as they do in production.
 
     with InMemoryNetwork(3) as network:                  # B1 – B2 – B3
         with network.connect_blocking("B1") as client:
@@ -20,7 +20,6 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import count, pairwise
 from threading import Event, Thread
 from time import monotonic_ns
-from types import TracebackType
 from typing import Any, TypeVar
 
 from runnel.broker.broker import Broker
@@ -30,8 +29,8 @@ from runnel.errors import InputError
 from runnel.net.driver import Driver
 from runnel.net.loops import new_event_loop
 from runnel.net.memory import SCHEME, MemoryDialler, MemoryListener
-from runnel.node.compose import make_broker, new_incarnation
 from runnel.node.config import NodeConfig, read_config
+from runnel.node.spec import make_node_broker, new_incarnation
 
 _T = TypeVar("_T")
 _numbers = count(1)
@@ -41,9 +40,9 @@ Edges = Sequence[tuple[str, str]]
 
 
 class InMemoryNetwork:
-    """Brokers joined by links: so many in a chain (B1, B2, …), or as `edges` say, which must form a tree.
+    """Brokers joined by links: a chain of so many (B1, B2, …), or the tree that `edges` describe.
 
-    `settings` are those of a broker's configuration file, for every broker the same:
+    `settings` are those of a broker's configuration file, the same for all brokers:
     `{"limits": {"credit_max": 10}}`.
     """
 
@@ -72,7 +71,7 @@ class InMemoryNetwork:
         self._thread = Thread(target=self._run, name=f"runnel-network-{self._number}", daemon=True)
         self._started = Event()
 
-    # -- its life -------------------------------------------------------------------------------------
+    # -- start and stop -------------------------------------------------------------------------------
 
     def start(self) -> InMemoryNetwork:
         """Start the brokers; return when every link is up."""
@@ -97,18 +96,13 @@ class InMemoryNetwork:
     def __enter__(self) -> InMemoryNetwork:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     # -- clients --------------------------------------------------------------------------------------
 
     def url(self, broker: str = "B1") -> str:
-        """Where a broker is to be found, for `runnel.connect` within this process."""
+        """The address of a broker, for `runnel.connect` within this process."""
         if broker not in self.brokers:
             raise InputError(
                 f"there is no broker {broker!r} here: use one of {', '.join(self.brokers)}"
@@ -119,37 +113,37 @@ class InMemoryNetwork:
         """A client of one of the brokers, as from `runnel.connect`, with the same options."""
         return connect(self.url(broker), **options)
 
-    def connect_blocking(self, broker: str = "B1", **options: Any) -> blocking.Client:
+    def connect_blocking(self, broker: str = "B1", **options: Any) -> blocking.BlockingClient:
         """A client for code without a loop, as from `runnel.blocking.connect`, with the same options."""
         return blocking.connect(self.url(broker), **options)
 
-    # -- coming to rest -------------------------------------------------------------------------------
+    # -- waiting --------------------------------------------------------------------------------------
 
-    async def settled(self) -> None:
-        """Return when all links are up and everything that the brokers have taken in has gone where it goes.
+    async def settle(self) -> None:
+        """Return when all links are up and brokers have passed on everything that they have received.
 
-        So whatever was subscribed, advertised or published before, with the broker having it, has been written to
-        the clients that it is for.
+        Then every subscription, advertisement and publication that a broker had received before has reached all brokers
+        that it is for, and publications have been written to the clients.
         """
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._settle(), self._loop))
 
-    def settled_blocking(self) -> None:
+    def settle_blocking(self) -> None:
         """The same, for code without a loop."""
         self._call(self._settle())
 
     # -- faults ---------------------------------------------------------------------------------------
 
     def break_connections(self, broker: str | None = None) -> None:
-        """Break every connection that a broker, or each of them, was dialled on; nothing is lost, all dial again."""
+        """Break all connections that a broker, or every broker, has accepted; nothing is lost, all dial again."""
         names = self.brokers if broker is None else (broker,)
         self._call(self._break(names))
 
     def kill(self, broker: str) -> None:
-        """Let a broker die without a word, with everything that it knows."""
+        """Let a broker crash; everything that it knows is lost."""
         self._call(self._kill(broker))
 
     def restart(self, broker: str) -> None:
-        """Start a broker anew, after `kill`; it knows nothing, and its neighbours link up with it by themselves."""
+        """Start a broker again, after `kill`; it knows nothing, and its neighbours connect to it by themselves."""
         self._call(self._restart(broker))
 
     # -- inside, on the network's loop ----------------------------------------------------------------
@@ -160,7 +154,7 @@ class InMemoryNetwork:
         self._loop.run_forever()
 
     def _call(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Have something done on the network's loop, and wait for it."""
+        """Run a coroutine on the network's loop, and wait for its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(START_TIMEOUT_S)
 
     async def _start_all(self) -> None:
@@ -168,22 +162,31 @@ class InMemoryNetwork:
             self._running[name] = self._make(name)
         for running in self._running.values():
             running.start()
-        await self._until(self._at_rest)
+        await self._wait_until(self._at_rest)
 
     def _make(self, name: str) -> _RunningBroker:
         neighbours = {two: "in-memory:1" for one, two in self.edges if one == name}
+        accept = [one for one, two in self.edges if two == name]
         links = {"ack_every": 1} | self._settings.get("link", {})
         config = read_config(
-            {**self._settings, "name": name, "neighbours": neighbours, "link": links}
+            {
+                **self._settings,
+                "name": name,
+                "neighbours": neighbours,
+                "accept": accept,
+                "link": links,
+            }
         )
         self._incarnations += 1
-        return _RunningBroker(config, new_incarnation() + self._incarnations, self.url, self._look)
+        return _RunningBroker(
+            config, new_incarnation() + self._incarnations, self.url, self._check_waiters
+        )
 
     async def _stop_all(self) -> None:
         for running in self._running.values():
             running.stop()
         self._running.clear()
-        for _ in range(3):  # what was posted to this loop has its turn
+        for _ in range(3):  # let callbacks that are scheduled run
             await asyncio.sleep(0)
 
     async def _break(self, names: Iterable[str]) -> None:
@@ -202,16 +205,16 @@ class InMemoryNetwork:
         self._running[name].start()
 
     async def _settle(self) -> None:
-        await self._until(self._at_rest)
+        await self._wait_until(self._at_rest)
 
-    async def _until(self, holds: Callable[[], bool]) -> None:
+    async def _wait_until(self, holds: Callable[[], bool]) -> None:
         if not holds():
             future: asyncio.Future[None] = self._loop.create_future()
             self._waiting.append((holds, future))
             await future
 
-    def _look(self) -> None:
-        """Something happened in a broker: see who waited for it."""
+    def _check_waiters(self) -> None:
+        """Wake those whose condition holds now, after something has happened in a broker."""
         for entry in list(self._waiting):
             holds, future = entry
             if future.done() or holds():
@@ -228,7 +231,7 @@ class InMemoryNetwork:
                 if frozenset((name, other)) in edges and not linked:
                     return False
             for link in links.values():
-                if link.waiting_bytes or (link.kind == "broker" and link.flying_bytes):
+                if link.waiting_bytes or (link.is_neighbour and link.flying_bytes):
                     return False
         return True
 
@@ -243,7 +246,7 @@ class _RunningBroker:
         url: Callable[[str], str],
         look: Callable[[], None],
     ) -> None:
-        self.broker: Broker = make_broker(config, incarnation, url(config.name))
+        self.broker: Broker = make_node_broker(config, incarnation, url(config.name))
         self.driver = _WatchedDriver(self.broker, MemoryDialler(url), look)
         self.listener = MemoryListener(url(config.name), self.driver)
 
@@ -252,19 +255,19 @@ class _RunningBroker:
         self.driver.start()
 
     def stop(self) -> None:
-        """Vanish."""
+        """Stop without farewells."""
         self.listener.close()
         self.driver.stop()
 
 
 class _WatchedDriver(Driver):
-    """A driver that says when something happened, and that is deaf once it was stopped."""
+    """A driver that calls `look` after each event, and ignores events once it was stopped."""
 
     machine: Broker
 
     def __init__(self, broker: Broker, dialler: MemoryDialler, look: Callable[[], None]) -> None:
         super().__init__(broker, dialler, lambda effect: None)
-        self._look = look
+        self._check_waiters = look
         self._stopped = False
 
     def start(self) -> None:
@@ -275,7 +278,7 @@ class _WatchedDriver(Driver):
         """Carry out effects, unless it was stopped."""
         if not self._stopped:
             super().perform(effects)
-            self._look()
+            self._check_waiters()
 
     def stop(self) -> None:
         """No more events."""
@@ -284,7 +287,7 @@ class _WatchedDriver(Driver):
 
 
 def _check_tree(brokers: Sequence[str], edges: Edges) -> None:
-    """Routing is on a tree; anything else is a mistake that would show late."""
+    """Raise InputError unless the edges form no loop: brokers must be joined in a tree."""
     group = {name: name for name in brokers}
 
     def root(name: str) -> str:

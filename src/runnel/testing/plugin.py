@@ -27,7 +27,7 @@ BROKERS = 3
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
         "runnel_brokers(n): how many brokers the fixture runnel_network has (3 by default)",
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def runnel_network(request: pytest.FixtureRequest) -> Iterator[InMemoryNetwork]:
     """A network in memory, new for this test; see `runnel.testing.network`."""
-    # Imported here: whoever has Runnel installed but does not test with it does not start with brokers.
+    # Imported here, as pytest loads this plugin also for tests that do not use Runnel.
     from runnel.testing.network import InMemoryNetwork
 
     marker = request.node.get_closest_marker("runnel_brokers")

@@ -5,9 +5,9 @@
         proxy.cut()                             # connections are reset, new ones as well
         proxy.restore()
 
-It lives on an event loop and a thread of its own; its methods block until they have taken effect. A reset is a real
-one (RST), and what the proxy had under way is lost, like in a network. Its buffers are bounded: who reads slowly
-behind it slows down who writes in front of it.
+It runs on an event loop in a thread of its own; its methods block until they have taken effect. A reset is a real one
+(RST), and what the proxy had under way is lost, as in a network. Its buffers are bounded: a slow reader on one side
+slows down the writer on the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER: on, for no time
 
 
 class Proxy:
-    """Passes bytes between whoever connects and the target; see the top of the file."""
+    """Passes bytes between its connections and the target; see the top of the file."""
 
     def __init__(self, target: str | Address) -> None:
         self.target = parse_address(target) if isinstance(target, str) else target
@@ -68,29 +68,37 @@ class Proxy:
         self._call(restore)
 
     def reset(self) -> int:
-        """Reset every connection; new ones are welcome. How many there were."""
+        """Reset every connection, but accept new ones; returns how many there were."""
         return self._call(self._reset_all)
 
     def stall(self) -> None:
-        """Pass nothing on, in either direction, and break nothing: a peer that has fallen silent."""
+        """Pass nothing on in either direction, without breaking connections, like a silent peer."""
         self._call(lambda: self._set_stalled(True))
 
     def resume(self) -> None:
         """Pass on again, with what was held back."""
         self._call(lambda: self._set_stalled(False))
 
+    # -- state ----------------------------------------------------------------------------------------
+
+    @property
+    def open(self) -> int:
+        """How many connections are open through to the target."""
+        with self._changed:
+            return sum(pair.through for pair in self._pairs)
+
     # -- waiting --------------------------------------------------------------------------------------
 
     def wait_open(self, count: int = 1, timeout_s: float = 30.0) -> None:
-        """Until so many connections are open through to the target."""
-        self._wait(lambda: sum(pair.through for pair in self._pairs) >= count, timeout_s)
+        """Wait until so many connections are open through to the target."""
+        self._wait(lambda: self.open >= count, timeout_s)
 
     def wait_accepted(self, count: int, timeout_s: float = 30.0) -> None:
-        """Until so many connections have come since the proxy was made."""
+        """Wait until so many connections have come since the proxy was made."""
         self._wait(lambda: self.accepted >= count, timeout_s)
 
     def wait_passed(self, size: int, timeout_s: float = 30.0) -> None:
-        """Until so many bytes more have gone through."""
+        """Wait until so many more bytes have gone through."""
         goal = self.passed_bytes + size
         self._wait(lambda: self.passed_bytes >= goal, timeout_s)
 
@@ -99,7 +107,7 @@ class Proxy:
             if not self._changed.wait_for(condition, timeout_s):
                 raise TimeoutError(f"the proxy to {self.target} waited for {timeout_s} s")
 
-    # -- life -----------------------------------------------------------------------------------------
+    # -- the end --------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Reset everything and end; a second call does nothing."""
@@ -155,7 +163,7 @@ class Proxy:
             for side in (pair.near, pair.far):
                 side.update()
 
-    def _came(self, pair: _Pair) -> None:
+    def _accept(self, pair: _Pair) -> None:
         if self._is_cut:
             pair.reset()
             return
@@ -176,14 +184,14 @@ class Proxy:
             pair.through = True
             self._changed.notify_all()
 
-    def _passed(self, size: int) -> None:
+    def _count_passed(self, size: int) -> None:
         with self._changed:
             self.passed_bytes += size
             self._changed.notify_all()
 
 
 class _Pair:
-    """One connection through the proxy: the near side came, the far side is dialled for it."""
+    """One connection through the proxy: the accepted near side, and the far side that is dialled for it."""
 
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
@@ -193,7 +201,7 @@ class _Pair:
         self.over = False
 
     async def dial(self, target: Address) -> None:
-        """Open the far side; if that fails, the near side feels it."""
+        """Open the far side; if that fails, reset the near side."""
         loop = asyncio.get_running_loop()
         with suppress(OSError):
             await loop.create_connection(lambda: self.far, target.host, target.port)
@@ -205,14 +213,14 @@ class _Pair:
             side.update()
 
     def reset(self) -> None:
-        """End both sides, hard."""
+        """Reset both sides."""
         self.over = True
         for side in (self.near, self.far):
             side.reset()
         self.proxy._note(self, False)
 
-    def finished(self) -> None:
-        """One side ended by itself: so does the other, after what was written to it."""
+    def finish(self) -> None:
+        """One side ended by itself: close the other after what was written to it."""
         if not self.over:
             self.over = True
             for side in (self.near, self.far):
@@ -233,12 +241,13 @@ class _Side(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open."""
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's does not say that it is one
+        # Uvloop's transport is not a subclass of it.
+        self.transport = cast(asyncio.Transport, transport)
         opened = self.transport.get_extra_info("socket")
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.update()
         if self is self._pair.near:
-            self._pair.proxy._came(self._pair)
+            self._pair.proxy._accept(self._pair)
 
     def data_received(self, data: bytes) -> None:
         """Pass on, or keep for later: an event loop may read a little before it is told not to."""
@@ -248,22 +257,22 @@ class _Side(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is gone."""
         if error is None:
-            self._pair.finished()
+            self._pair.finish()
         else:
             self._pair.reset()
 
     def pause_writing(self) -> None:
-        """This side takes no more: the other one need not read."""
+        """The buffer of this side is full: stop reading from the other."""
         self._is_full = True
         self._other().update()
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """The buffer has room: read from the other side again."""
         self._is_full = False
         self._other().update()
 
     def update(self) -> None:
-        """Read or do not, as things are."""
+        """Pass on what can be, and start or stop reading as the state requires."""
         if self.transport is None or self.transport.is_closing():
             return
         pair, other = self._pair, self._other()
@@ -272,14 +281,14 @@ class _Side(asyncio.Protocol):
             data = b"".join(self._held)
             self._held.clear()
             other.transport.write(data)
-            pair.proxy._passed(len(data))
+            pair.proxy._count_passed(len(data))
         if passes and not other._is_full:
             self.transport.resume_reading()
         else:
             self.transport.pause_reading()
 
     def reset(self) -> None:
-        """End it so that the peer sees a reset."""
+        """Close the connection so that the peer sees a reset."""
         if self.transport is not None and not self.transport.is_closing():
             linger = (socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             with suppress(OSError):

@@ -1,53 +1,42 @@
-"""What waits to be written: a row of a small table, or a stretch of a tape with the rows of two large ones.
+"""The elements of the recorder's queue: a row of a small table, or a sealed tape with rows of the two large ones.
 
-Chunks hold arrays and plain values, so they are never part of a cycle, and the collector of garbage need not look.
+Chunks hold arrays and plain values, so they are never part of a cycle, and the garbage collector may ignore them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import Struct
-from numpy.typing import NDArray
 
-from runnel.trace.audience import Numbers, Subscribers
+from runnel.modules.recording.tape import Stretch
+from runnel.trace.schemas import TableRow
 
 
-class Recorded(Struct, gc=False):
-    """What was recorded in one go: how many rows, the bytes that they take, and the latest time among them."""
+class RecordedChunk(Struct, gc=False):
+    """What was recorded at once: the number of rows, their size in bytes, and the latest time among them."""
 
     time_ns: int
     rows: int
     size: int
 
 
-class Row(Recorded):
-    """One row of a small table; `values` are its columns after time and broker."""
+class SmallRow(RecordedChunk):
+    """One row of a small table."""
 
-    broker: str
-    table: str
-    values: tuple[Any, ...]
+    row: TableRow
 
     def tables(self) -> Iterator[tuple[str, int]]:
         """The one table."""
-        yield self.table, 1
+        yield self.row.table, 1
 
 
-class Sealed(Recorded):
-    """A stretch of a tape, all in one hour.
-
-    `records` are its publications (tape.py), `frames` are of those among them that clients published, and `places` are
-    those of the subscriptions that each was delivered to, one publication after the other.
-    """
+class SealedTape(RecordedChunk):
+    """The content of a tape (modules/recording/tape.py), all in one hour; it gives rows of two tables."""
 
     publications: int
     deliveries: int
-    records: NDArray[Any]
-    places: Numbers
-    frames: tuple[bytes, ...]
-    subscribers: Subscribers
-    brokers: list[str]  # by number
+    stretch: Stretch
 
     def tables(self) -> Iterator[tuple[str, int]]:
         """Publications and deliveries, if there are any."""
@@ -57,5 +46,5 @@ class Sealed(Recorded):
             yield "deliveries", self.deliveries
 
 
-Chunk = Row | Sealed
+Chunk = SmallRow | SealedTape
 """Either; `tables` names the tables that it has rows of, and how many."""

@@ -1,8 +1,8 @@
-"""What was recorded, as Arrow tables.
+"""Makes Arrow tables of what was recorded.
 
-This is the expensive half of tracing, so it is done in columns: several chunks become one table, and whatever is done
-is done to all their rows at once. Most of it happens outside the interpreter, so that a writer's thread takes little
-time from the broker's.
+This is the expensive half of tracing, so it works on columns: several chunks become one table, and every operation is
+applied to all rows at once. Most of it runs outside the interpreter's lock, so a writer's thread takes little time
+from the broker's.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute  # `take` would import it when it is first called
 from numpy.typing import NDArray
 
-from runnel.trace.audience import Numbers
-from runnel.trace.chunks import Chunk, Row, Sealed
+from runnel.modules.recording.audience import Numbers
+from runnel.modules.recording.tape import RECORD, Stretch, pick
+from runnel.trace.chunks import Chunk, SealedTape, SmallRow
 from runnel.trace.schemas import SCHEMAS
-from runnel.trace.tape import RECORD, pick
 from runnel.wire.header import LENGTH_BYTES, PUBLICATION
 
 Columns = dict[str, Any]
@@ -28,13 +28,13 @@ _IDENTITY = ("advertisement", "counter", "published_ns")
 
 def to_table(name: str, chunks: Sequence[Chunk]) -> pa.Table:
     """The rows that these chunks have of a table, in the order in which they were recorded."""
-    tapes = [chunk for chunk in chunks if isinstance(chunk, Sealed)]
+    tapes = [chunk.stretch for chunk in chunks if isinstance(chunk, SealedTape)]
     if name == "publications":
         columns = _publications(tapes)
     elif name == "deliveries":
         columns = _deliveries(tapes)
     else:
-        columns = _rows(name, [chunk for chunk in chunks if isinstance(chunk, Row)])
+        columns = _rows(name, [chunk for chunk in chunks if isinstance(chunk, SmallRow)])
     schema = SCHEMAS[name]
     arrays = [_column(columns[field.name], field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -44,19 +44,16 @@ def _column(values: Any, kind: pa.DataType) -> pa.Array:
     return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
-def _rows(name: str, rows: Sequence[Row]) -> Columns:
-    values = zip(*(row.values for row in rows), strict=True)
-    columns: Columns = dict(zip(SCHEMAS[name].names[2:], values, strict=True))
-    return columns | {
-        "time_ns": [row.time_ns for row in rows],
-        "broker": [row.broker for row in rows],
-    }
+def _rows(name: str, rows: Sequence[SmallRow]) -> Columns:
+    return {column: [getattr(each.row, column) for each in rows] for column in SCHEMAS[name].names}
 
 
-def _publications(tapes: Sequence[Sealed]) -> Columns:
+def _publications(tapes: Sequence[Stretch]) -> Columns:
     records = _records(tapes)
     records = pick(records, records["from_client"])
-    attributes, names = _bodies(list(chain.from_iterable(tape.frames for tape in tapes)), records)
+    attributes, names = _split_bodies(
+        list(chain.from_iterable(tape.frames for tape in tapes)), records
+    )
     columns = {name: _numbers(records, name) for name in ("time_ns", *_IDENTITY)}
     return columns | {
         "broker": _brokers(tapes, records["broker"]),
@@ -66,7 +63,7 @@ def _publications(tapes: Sequence[Sealed]) -> Columns:
     }
 
 
-def _deliveries(tapes: Sequence[Sealed]) -> Columns:
+def _deliveries(tapes: Sequence[Stretch]) -> Columns:
     records = _records(tapes)
     counts = records["count"]
     ids, clients, places = _subscribers(tapes)
@@ -79,12 +76,12 @@ def _deliveries(tapes: Sequence[Sealed]) -> Columns:
     }
 
 
-def _records(tapes: Sequence[Sealed]) -> NDArray[Any]:
-    # As bytes: it would take NumPy much longer to go through their fields.
+def _records(tapes: Sequence[Stretch]) -> NDArray[Any]:
+    # As bytes: NumPy is much slower field by field.
     return np.frombuffer(b"".join([tape.records.data for tape in tapes]), RECORD)
 
 
-def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _join(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
@@ -93,13 +90,13 @@ def _numbers(records: NDArray[Any], field: str) -> Numbers:
     return records[field].astype(np.int64)
 
 
-def _brokers(tapes: Sequence[Sealed], numbers: NDArray[Any]) -> pa.Array:
-    """The names of brokers; all that share a recorder are known to its last tape."""
+def _brokers(tapes: Sequence[Stretch], numbers: NDArray[Any]) -> pa.Array:
+    """The names of brokers by number; the last tape of a recorder has all of them."""
     return pa.array(tapes[-1].brokers, pa.string()).take(pa.array(numbers))
 
 
-def _subscribers(tapes: Sequence[Sealed]) -> tuple[Numbers, pa.Array, Numbers]:
-    """The ids and the clients of all subscribers, and for every delivery the place in those."""
+def _subscribers(tapes: Sequence[Stretch]) -> tuple[Numbers, pa.Array, Numbers]:
+    """The ids and clients of all subscriptions, and for every delivery the row in those."""
     begins: dict[int, int] = {}  # where those that some tapes share begin, by identity
     known: list[tuple[Numbers, pa.Array]] = []
     places, end = [], 0
@@ -112,14 +109,14 @@ def _subscribers(tapes: Sequence[Sealed]) -> tuple[Numbers, pa.Array, Numbers]:
         begin = begins[key]
         places.append(tape.places + begin if begin else tape.places)
     ids, clients = zip(*known, strict=True)
-    return _joined(ids), pa.concat_arrays(clients), _joined(places)
+    return _join(ids), pa.concat_arrays(clients), _join(places)
 
 
-def _bodies(frames: list[bytes], records: NDArray[Any]) -> tuple[pa.Array, pa.Array]:
+def _split_bodies(frames: list[bytes], records: NDArray[Any]) -> tuple[pa.Array, pa.Array]:
     """The attributes and the names in frames of which these are the records.
 
-    What lies between the attributes of the first and the end of the last is cut into attributes, names and the rest,
-    which is nobody's business; there is but a list to make of where each piece begins.
+    The bytes from the first frame's attributes to the last frame's end are cut into attributes, names and the rest,
+    which is not needed, by computing only the offsets of the pieces.
     """
     _, offsets, data = pa.array(frames, pa.binary()).buffers()
     bounds = np.empty(3 * len(frames) + 1, np.int32)
@@ -134,7 +131,7 @@ def _bodies(frames: list[bytes], records: NDArray[Any]) -> tuple[pa.Array, pa.Ar
 
 
 def _text(names: pa.Array) -> pa.Array:
-    """Names as text; what is no UTF-8, which brokers do not check, becomes readable somehow."""
+    """Names as text. Brokers do not check that they are UTF-8; invalid bytes are replaced."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

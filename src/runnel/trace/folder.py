@@ -8,9 +8,9 @@
 
 Rules:
 - Whatever has its final name is whole: files are written under a temporary name, brought to disk, and renamed.
-- The parts of a writer are numbered through, over all tables, so that one that was taken away is missed.
-- A writer is alive while its lock is held, which ends with its process, however that ends. The next writer removes what
-  the dead left half written; their statements stay.
+- A writer numbers its parts consecutively over all tables, so that a missing file is noticed.
+- A writer is alive while its lock is held; the lock ends with its process. The next writer removes the unfinished files
+  of dead writers; their statements stay.
 """
 
 from __future__ import annotations
@@ -55,26 +55,26 @@ class TableCount(Struct):
 
 
 class Statement(Struct):
-    """What a writer says of itself; times are the trace's."""
+    """A writer's statement about its work; times are by the trace's clock."""
 
     writer: str
     sample: int
     flush_interval_ns: int
     opened_ns: int
     flushed_ns: int  # what was recorded before this is in files
-    lag_ns: int = 0  # for so long a broker may keep what it records, before the writer sees it
+    lag_ns: int = 0  # how long a broker may keep a record before the writer sees it
     flush_took_ns: int = 0  # the longest so far; 0 in virtual time, where a flush takes none
     parts: int = 0  # files so far
-    farewell: bool = False  # it ended of its own accord: nothing is missing
+    farewell: bool = False  # it ended normally: nothing is missing
     error: str = ""  # the last time that files could not be written
     tables: dict[str, TableCount] = {}
 
     @property
     def missing_ns(self) -> int:
-        """How long before its end a writer that was killed may have recorded what is in no file.
+        """For how long before its end the records of a killed writer may be lost.
 
-        It flushes when an interval is over and the flush before it is; until that is through, all since the
-        beginning of the flush before may be lost.
+        A flush begins when the interval is over and the previous flush has finished. Until it has finished, everything
+        since the beginning of the previous flush may be lost.
         """
         if self.farewell:
             return 0
@@ -93,7 +93,7 @@ class Part(NamedTuple):
 
 
 class Folder:
-    """A trace directory, as one who reads finds it; see `open_folder` and `make_folder`."""
+    """A trace directory; see `open_folder` and `make_folder`."""
 
     def __init__(self, path: Path, about: About) -> None:
         self.path = path
@@ -114,8 +114,8 @@ class Folder:
                     if found := _PART.fullmatch(path.name):
                         yield Part(path, name, hour, unquote(found["writer"]), int(found["number"]))
 
-    def strange(self) -> list[Path]:
-        """Parquet files among those of tables that are not named as writers name theirs."""
+    def unexpected_files(self) -> list[Path]:
+        """Parquet files in the tables' directories whose names are not those of writers."""
         found = (path for name in TABLES for path in (self.path / name).rglob("*.parquet"))
         names = {part.path for part in self.parts()}
         return sorted(
@@ -123,12 +123,12 @@ class Folder:
         )
 
     def statements(self) -> list[Statement]:
-        """What the writers say, by name."""
+        """The statements of all writers, by name."""
         paths = sorted((self.path / "writers").glob("*.json"))
         return [_read(path, Statement) for path in paths]
 
     def is_alive(self, writer: str) -> bool:
-        """Whether the process of a writer still runs, as far as this machine can tell."""
+        """Whether the process of a writer still runs on this machine."""
         try:
             file = open(self.lock_path(writer), "rb")  # noqa: SIM115 - closed below
         except OSError:
@@ -144,14 +144,14 @@ class Folder:
         """The file that a writer holds locked."""
         return self.path / "writers" / f"{_as_file_name(writer)}.lock"
 
-    def say(self, statement: Statement, *, sync: bool) -> None:
+    def write_statement(self, statement: Statement, *, sync: bool) -> None:
         """Replace what a writer says of itself."""
         path = self.path / "writers" / f"{_as_file_name(statement.writer)}.json"
         temporary = path.with_name(f".{path.name}.tmp")
         write_whole(temporary, path, _pretty(statement), sync=sync)
 
     def remove_leftovers(self) -> int:
-        """Remove what dead writers left half written; how many files that were."""
+        """Remove the unfinished files of dead writers, and return how many there were."""
         alive: dict[str, bool] = {}
         removed = 0
         for path in self._unfinished():
@@ -171,7 +171,7 @@ class Folder:
 
 
 def open_folder(path: Path) -> Folder:
-    """A trace that is there, or an InputError."""
+    """Open an existing trace, or raise InputError."""
     file = path / "trace.json"
     if not file.exists():
         missing = "there is no such directory" if not path.exists() else "it has no trace.json"
@@ -184,12 +184,12 @@ def open_folder(path: Path) -> Folder:
 
 
 def make_folder(path: Path, clock: Clock) -> Folder:
-    """The trace at this place, made if need be; several writers of one clock may share it."""
+    """Open the trace at this place, or make one; several writers with the same clock may share it."""
     file = path / "trace.json"
     try:
         (path / "writers").mkdir(parents=True, exist_ok=True)
         if not file.exists():
-            # Each under a name of its own: writers that start together make the same file.
+            # Each writer uses a temporary name of its own: several may start together, with the same content.
             temporary = path / f".trace.json.{os.getpid()}.tmp"
             write_whole(temporary, file, _pretty(About(FORMAT, VERSION, clock)), sync=True)
     except OSError as error:

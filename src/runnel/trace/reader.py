@@ -1,9 +1,8 @@
 """Reading a trace: its tables as Arrow datasets, with the schema of today, by time and broker.
 
 Rules:
-- A dataset is what was there when it was asked for; files that come later are in the next one.
-- A trace of a version that cannot be read is refused with a message that says so. Columns that a file is too old
-  to have are null.
+- A dataset has the files that existed when it was made.
+- A trace of an unsupported version is refused with a message that says so. Columns that an older file lacks are null.
 - What cannot be read is an InputError that names the file.
 """
 
@@ -19,8 +18,9 @@ import pyarrow.dataset as ds
 
 from runnel.errors import InputError
 from runnel.language import Selection, Value
+from runnel.quantities import HOUR
 from runnel.trace.folder import Folder, Part, open_folder
-from runnel.trace.schemas import HOUR_NS, TABLES, schema_of
+from runnel.trace.schemas import TABLES, schema_of
 from runnel.wire.publication import decode_attributes
 
 Row = dict[str, Any]
@@ -41,8 +41,8 @@ class Trace:
         self, table: str, *, start_ns: int | None = None, end_ns: int | None = None
     ) -> ds.Dataset:
         """A table as an Arrow dataset: of the hours that a time range touches, or of all."""
-        first = None if start_ns is None else start_ns // HOUR_NS
-        last = None if end_ns is None else (end_ns - 1) // HOUR_NS
+        first = None if start_ns is None else start_ns // HOUR
+        last = None if end_ns is None else (end_ns - 1) // HOUR
         schema = schema_of(table)
         parts = [
             part
@@ -71,10 +71,10 @@ class Trace:
         wanted = condition_of(start_ns, end_ns, brokers)
         names = list(columns) if columns is not None else None
         scanner = found.scanner(columns=names, filter=wanted, batch_size=_BATCH_ROWS)
-        return _named(self.folder.path, scanner.to_batches())
+        return _name_errors(self.folder.path, scanner.to_batches())
 
     def read(self, table: str, **wanted: Any) -> pa.Table:
-        """All that `scan` finds, in one table."""
+        """The rows of `scan` as one table."""
         columns = wanted.get("columns")
         schema = schema_of(table)
         batches = list(self.scan(table, **wanted))
@@ -84,12 +84,12 @@ class Trace:
     def rows(self, table: str, *, where: Selection | None = None, **wanted: Any) -> Iterator[Row]:
         """The rows as dicts, in the order of the files; a publication's attributes are decoded.
 
-        `where` is a filter like any other. It sees the columns, and of publications the attributes too, as far as no
-        column has that name.
+        `where` is an ordinary filter. It sees the columns, and the attributes of publications unless a column has the
+        same name.
         """
         for batch in self.scan(table, **wanted):
             for row in plain_rows(batch):
-                if where is None or where.matches(visible(row)):
+                if where is None or where.matches(filter_view(row)):
                     yield row
 
 
@@ -107,7 +107,7 @@ def dataset_of(parts: Sequence[Part], schema: pa.Schema) -> ds.Dataset:
     """These files as one dataset."""
     if not parts:
         return ds.dataset(schema.empty_table())
-    # The files are named one by one, so nobody lists directories, and nothing else in them is taken for rows.
+    # The files are named one by one, so Arrow does not list directories or read other files in them.
     return ds.dataset([str(part.path) for part in parts], schema=schema, format=_PARQUET)
 
 
@@ -122,7 +122,7 @@ def plain_rows(batch: pa.RecordBatch) -> Iterator[Row]:
 
 
 def attributes_of(raw: bytes) -> dict[str, Value]:
-    """A publication's attributes from the column of that name; nothing, if a publisher wrote nonsense.
+    """A publication's attributes from the column of that name; empty if they are malformed.
 
     >>> attributes_of(b"\\x81\\xa1a\\x05")
     {'a': 5}
@@ -133,8 +133,8 @@ def attributes_of(raw: bytes) -> dict[str, Value]:
         return {}
 
 
-def visible(row: Mapping[str, Any]) -> dict[str, Value]:
-    """What a filter sees of a row."""
+def filter_view(row: Mapping[str, Any]) -> dict[str, Value]:
+    """A row as the attributes that a filter is matched against."""
     found: dict[str, Value] = dict(row.get("attributes", {}))
     for name, value in row.items():
         if isinstance(value, (str, int, float, bool)):
@@ -159,8 +159,8 @@ def condition_of(
     return whole
 
 
-def _named(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Arrow's own words about a file that cannot be read, as an error of ours."""
+def _name_errors(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn Arrow's error about an unreadable file into an InputError."""
     try:
         yield from batches
     except (pa.ArrowInvalid, OSError) as error:

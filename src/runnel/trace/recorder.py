@@ -1,13 +1,14 @@
-"""The recorder: where what is to be traced waits for the writer. Nothing is converted here, and nothing blocks.
+"""The recorder: a queue of records for the writer. Nothing is converted here, and nothing blocks.
 
-A chunk is what was recorded in one go: a row of a small table, or a stretch of the tape (tape.py) with rows of the two
-large ones. `columns.py` makes tables of chunks, on the writer's side.
+A chunk is what was recorded at once: a row of a small table, or the content of a sealed tape
+(modules/recording/tape.py) with rows of the two large ones. `columns.py` makes tables of chunks, in the writer's
+thread.
 
 Rules:
-- One thread records and one thread takes; both sides meet in a deque, whose two ends may be used at once. Each
-  counter is changed by one side alone.
-- Bounded in rows and in bytes. What has no room is dropped whole and counted, by table; recording never waits.
-- Sampling goes by the publication's counter, so all brokers keep the same publications, with all their deliveries.
+- One thread records and one thread takes, through a deque, whose two ends may be used at the same time. Each counter
+  is changed by one thread only.
+- The queue is bounded in rows and bytes. A chunk without room is dropped and counted by table; recording never waits.
+- Sampling goes by the publication's counter, so all brokers record the same publications, with all their deliveries.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from msgspec.structs import astuple, replace
+
 from runnel.errors import InputError
-from runnel.trace.chunks import Chunk, Row
-from runnel.trace.tape import Tape
+from runnel.modules.recording.tape import HOPS_MAX, NEVER, PUBLICATIONS_MAX, Stretch, Tape
+from runnel.quantities import HOUR, SECOND
+from runnel.trace.chunks import Chunk, SealedTape, SmallRow
+from runnel.trace.schemas import ControlRow, TableRow
 
 ROW_BYTES = 160  # what a row of a small table takes besides its text, roughly
-NEVER = 2**63 - 1
-BYTES_MAX = (
-    1 << 30
-)  # what waits may become one column, and Arrow counts the bytes of that in 31 bits
+# What waits may become one column, and Arrow counts the bytes of that in 31 bits.
+BYTES_MAX = 1 << 30
 
 
 _AT_LEAST_ONE = "rows_max bytes_max batch_rows batch_bytes tape_ns sample".split()
@@ -40,8 +44,10 @@ class RecorderConfig:
     bytes_max: int = 256 << 20
     batch_rows: int = 250_000  # with this much waiting, the writer is woken
     batch_bytes: int = 32 << 20
-    tape_ns: int = 500_000_000  # how old what is on the tape may become
+    tape_ns: int = SECOND // 2  # how old what is on the tape may become
     sample: int = 1  # one publication of so many
+    publications: bool = True  # whether publications are recorded,
+    deliveries: bool = True  # and who got them
 
     def __post_init__(self) -> None:
         for name in _AT_LEAST_ONE:
@@ -54,36 +60,41 @@ class RecorderConfig:
             )
 
 
-def _nobody() -> None:
-    """Nobody is woken: somebody looks often enough."""
+def _do_nothing() -> None:
+    """Wake no writer: the default."""
 
 
 class Recorder:
     """What waits to be written.
 
     >>> recorder = Recorder()
-    >>> recorder.add("control", "B1", 5, ("moved", "alice", "{}"))
-    >>> [row.values for row in recorder.take()]
-    [('moved', 'alice', '{}')]
+    >>> recorder.control("B1", 5, "moved", {"client": "alice"})
+    >>> [(chunk.row.kind, chunk.row.entity) for chunk in recorder.take()]
+    [('moved', 'alice')]
     """
 
     def __init__(self, config: RecorderConfig | None = None) -> None:
         config = config or RecorderConfig()
         self.config = config
         self.sample = config.sample
-        self.tape = Tape(
-            config.rows_max // 8
-        )  # it comes as one chunk: there is to be room for some
+        self.wants_frames, self.wants_deliveries = config.publications, config.deliveries
+        tape_rows = config.rows_max // 8  # it comes as one chunk: there is to be room for some
+        self.tape = Tape(min(tape_rows, PUBLICATIONS_MAX), min(tape_rows, HOPS_MAX))
         self.dropped: Counter[str] = Counter()  # rows, by table
-        self.on_batch: Callable[[], None] = _nobody  # called when enough waits for a batch,
-        self.batch_at = NEVER  # or when something is recorded at this time or later
+        self.call_on_batch(_do_nothing)
         self._chunks: deque[Chunk] = deque()
         self._rows_in = self._bytes_in = 0  # changed by the side that records
         self._rows_out = self._bytes_out = 0  # this and the following by the side that takes
         self._make_room()
+        self.tape.add_consumer(self)
+
+    def call_on_batch(self, on_batch: Callable[[], None], at: int = NEVER) -> None:
+        """Set the function to call when a batch is full, or when something is recorded at this time or later."""
+        self._on_batch = on_batch
+        self.batch_at = at
 
     def _make_room(self) -> None:
-        """How far the side that records may go from here, and where a batch is full."""
+        """Compute the limits of the recording thread: where the queue is full, and where a batch is."""
         rows, size, config = self._rows_out, self._bytes_out, self.config
         self._rows_limit, self._bytes_limit = rows + config.rows_max, size + config.bytes_max
         self._rows_batch = min(rows + config.batch_rows, self._rows_limit)
@@ -91,24 +102,54 @@ class Recorder:
 
     # -- recording ------------------------------------------------------------------------------------
 
-    def add(self, table: str, broker: str, time_ns: int, row: tuple[Any, ...]) -> None:
-        """A row of one of the smaller tables: its columns after time and broker."""
-        self._put(Row(time_ns, 1, ROW_BYTES + _weight(row), broker, table, row))
+    def add(self, row: TableRow) -> None:
+        """Record a row of one of the small tables."""
+        self._put(SmallRow(row.time_ns, 1, ROW_BYTES + _text_length(row), row))
 
     def control(self, broker: str, time_ns: int, kind: str, data: Mapping[str, Any]) -> None:
-        """Something that a broker found worth telling, with whatever it says about it."""
+        """Record a row of the table `control`: something that a broker reported, with its data as JSON."""
         entity = next((str(data[key]) for key in _ENTITIES if key in data), "")
         detail = json.dumps(data, default=str, ensure_ascii=False, separators=(",", ":"))
-        self.add("control", broker, time_ns, (kind, entity, detail))
+        self.add(
+            ControlRow(time_ns=time_ns, broker=broker, kind=kind, entity=entity, detail=detail)
+        )
+
+    def keep_until(self, time_ns: int) -> int:
+        """When a tape that begins at this time is sealed: soon, and before the hour ends, since files are by hour."""
+        return time_ns + min(self.config.tape_ns, HOUR - time_ns % HOUR)
+
+    def receive(self, stretch: Stretch) -> None:
+        """Take a sealed tape, and queue what is to be traced of it."""
+        stretch = self._select_traced(stretch)
+        records, deliveries = stretch.records, len(stretch.places)
+        if not len(records):
+            return
+        publications = int(np.count_nonzero(records["from_client"]))
+        size = records.nbytes + stretch.places.nbytes + stretch.frame_bytes
+        rows, last = publications + deliveries, int(records["time_ns"][-1])
+        self._put(SealedTape(last, rows, size, publications, deliveries, stretch))
+
+    def _select_traced(self, stretch: Stretch) -> Stretch:
+        """The part to be traced: a tape may hold more, for other consumers."""
+        if self.sample != 1:
+            stretch = stretch.select(stretch.records["counter"] % self.sample == 0)
+        if self.wants_frames and self.wants_deliveries:
+            return stretch
+        stretch, records = replace(stretch), stretch.records.copy()
+        stretch.records = records
+        if not self.wants_frames:
+            records["from_client"], stretch.frames, stretch.frame_bytes = False, (), 0
+        if not self.wants_deliveries:
+            records["count"], stretch.places = 0, stretch.places[:0]
+        return stretch.select(records["from_client"] | (records["count"] > 0))
 
     def seal(self) -> None:
-        """Let what is on the tape wait with the rest."""
-        if (sealed := self.tape.seal()) is not None:
-            self._put(sealed)
+        """Seal the tape, so that its content is queued."""
+        self.tape.seal()
 
     def _put(self, chunk: Chunk) -> None:
         rows_in, bytes_in = self._rows_in + chunk.rows, self._bytes_in + chunk.size
-        # A batch is never larger than what there is room for, so within a batch there is room.
+        # The limits of a batch are at most those of the queue, so within a batch there is room.
         if (
             rows_in < self._rows_batch
             and bytes_in < self._bytes_batch
@@ -122,22 +163,22 @@ class Recorder:
         else:
             self._rows_in, self._bytes_in = rows_in, bytes_in
             self._chunks.append(chunk)
-        self.on_batch()
+        self._on_batch()
 
     # -- taking ---------------------------------------------------------------------------------------
 
     @property
     def waiting_rows(self) -> int:
-        """How many rows nobody has taken yet."""
+        """How many rows are queued."""
         return self._rows_in - self._rows_out
 
     @property
     def waiting_bytes(self) -> int:
-        """How much room they take, roughly."""
+        """How many bytes they take, roughly."""
         return self._bytes_in - self._bytes_out
 
     def take(self) -> Sequence[Chunk]:
-        """What waits now, to be written by the caller; it waits no more."""
+        """Remove and return all queued chunks; the caller writes them."""
         chunks = self._chunks
         taken = [chunks.popleft() for _ in range(len(chunks))]
         self._rows_out += sum(chunk.rows for chunk in taken)
@@ -146,9 +187,10 @@ class Recorder:
         return taken
 
 
-# Under which name a broker's notes say what they are about, the most telling first.
+# The keys of a report's data that may name its entity, the most specific first.
 _ENTITIES = ("entity", "id", "client", "subscription", "advertisement", "peer")
 
 
-def _weight(row: tuple[Any, ...]) -> int:
-    return sum(len(value) for value in row if isinstance(value, (str, bytes)))
+def _text_length(row: TableRow) -> int:
+    """Of all columns but time and broker."""
+    return sum(len(value) for value in astuple(row)[2:] if isinstance(value, (str, bytes)))

@@ -1,5 +1,9 @@
 """Every table of a trace and every column of it: the one place where they are written down.
 
+Each table is a class of rows. Its fields are the columns, with their types; Arrow's schema is made from them, and code
+that records a row names every column. So a column is added here and where its value is known; if the second is
+forgotten, mypy reports it.
+
 Rules:
 - Times are int64 nanoseconds of the trace's clock: virtual in the simulator, since 1970 on a node; the file
   `trace.json` of a trace says which. `published_ns` is by the publisher's clock. Durations in seconds are floats,
@@ -19,12 +23,16 @@ Rules:
 | publications | a publication, where it enters the network |
 | deliveries | a publication handed to a client, for each subscription of that client that wants it |
 | intervals | a broker and a stretch of time: its load |
-| control | a decision, move, lease, migration, or anything else that a broker found worth telling |
+| control | a decision, move, lease, migration, or anything else that a broker reports |
 """
 
 from __future__ import annotations
 
+from types import NoneType, UnionType
+from typing import Any, ClassVar, get_args, get_type_hints
+
 import pyarrow as pa
+from msgspec import Struct
 
 from runnel.errors import InputError
 
@@ -34,110 +42,157 @@ VERSION = 1
 OLDEST = 1
 """The oldest version that can still be read."""
 
-HOUR_NS = 3_600_000_000_000
 
-_INT, _FLOAT, _TEXT, _BYTES, _BOOL = pa.int64(), pa.float64(), pa.string(), pa.binary(), pa.bool_()
+Counts = list[tuple[str, int]]
+"""How many of each: what a map holds."""
 
-
-def _schema(*fields: tuple[str, pa.DataType], optional: tuple[str, ...] = ()) -> pa.Schema:
-    return pa.schema([pa.field(name, kind, nullable=name in optional) for name, kind in fields])
-
-
-_TIME = ("time_ns", _INT)
-_BROKER = ("broker", _TEXT)
-
-SCHEMAS: dict[str, pa.Schema] = {
-    "brokers": _schema(
-        _TIME,
-        _BROKER,
-        ("event", _TEXT),  # started, stopped
-        ("detail", _TEXT),  # JSON
-    ),
-    "links": _schema(
-        _TIME,
-        _BROKER,
-        ("peer", _TEXT),
-        ("kind", _TEXT),  # broker, client
-        ("event", _TEXT),  # up, counted, lost
-        ("publications_in", _INT),  # this and the following: since the link was made
-        ("publications_out", _INT),
-        ("dropped", _INT),
-        ("waiting_bytes", _INT),  # at this moment
-    ),
-    "subscriptions": _schema(
-        _TIME,
-        _BROKER,
-        ("client", _TEXT),
-        ("event", _TEXT),  # made, withdrawn
-        ("subscription", _INT),
-        ("filter", _TEXT),  # as SQL
-        ("selection", _BYTES),  # as on the wire
-    ),
-    "advertisements": _schema(
-        _TIME,
-        _BROKER,
-        ("client", _TEXT),
-        ("event", _TEXT),  # made, withdrawn
-        ("advertisement", _INT),
-        ("publisher", _TEXT),
-        ("filter", _TEXT),
-        ("selection", _BYTES),
-    ),
-    "publications": _schema(
-        _TIME,  # when the broker took it in
-        _BROKER,
-        ("advertisement", _INT),
-        ("counter", _INT),
-        ("publisher", _TEXT),
-        ("published_ns", _INT),
-        ("size_bytes", _INT),  # the whole frame
-        ("attributes", _BYTES),  # MessagePack, as on the wire
-    ),
-    "deliveries": _schema(
-        _TIME,  # when it was put into the client's queue
-        _BROKER,
-        ("client", _TEXT),
-        ("subscription", _INT),
-        ("advertisement", _INT),
-        ("counter", _INT),
-        ("published_ns", _INT),
-        ("hops", _INT),  # links between brokers that it has passed
-    ),
-    "intervals": _schema(
-        _TIME,  # the end of the interval
-        _BROKER,
-        ("window_ns", _INT),
-        ("input_ratio", _FLOAT),  # Ir
-        ("output_ratio", _FLOAT),  # Or; null where nobody measures the output
-        ("matching_delay_s", _FLOAT),  # per publication
-        ("input_rate", _FLOAT),  # publications per second
-        ("output_rate", _FLOAT),
-        ("publications_in", _INT),  # this and the following: within the interval
-        ("publications_out", _INT),
-        ("control_in", _INT),
-        ("frames_out", _INT),
-        ("bytes_in", _INT),
-        ("bytes_out", _INT),
-        ("dropped", _INT),
-        ("messages_in", pa.map_(_TEXT, _INT)),  # by class
-        ("queue_frames", _INT),  # at the end of the interval, over all links
-        ("queue_bytes", _INT),
-        ("queue_bytes_largest", _INT),  # of one link
-        ("subscriptions", _INT),  # rows of the PRT
-        ("advertisements", _INT),  # rows of the SRT
-        ("clients", _INT),
-        ("memory_bytes", _INT),  # null where nobody measures it
-        optional=("output_ratio", "memory_bytes"),
-    ),
-    "control": _schema(
-        _TIME,
-        _BROKER,
-        ("kind", _TEXT),
-        ("entity", _TEXT),  # what it is about: an id, a client, a peer; "" for the broker itself
-        ("detail", _TEXT),  # JSON
-    ),
+_TYPES = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    Counts: pa.map_(pa.string(), pa.int64()),
 }
 
+
+class TableRow(Struct, kw_only=True, gc=False):
+    """A row of a table; its fields are the table's columns, and a field that may be None is a nullable column.
+
+    Rows hold plain values, so they are never part of a cycle, and the garbage collector may ignore them.
+    """
+
+    table: ClassVar[str]
+    time_ns: int
+    broker: str
+
+
+class BrokersRow(TableRow, kw_only=True):
+    """A broker starts or stops."""
+
+    table: ClassVar[str] = "brokers"
+    event: str  # started, stopped
+    detail: str  # JSON
+
+
+class LinksRow(TableRow, kw_only=True):
+    """What passed a link."""
+
+    table: ClassVar[str] = "links"
+    peer: str
+    kind: str  # broker, client, operator
+    event: str  # up, counted, lost
+    publications_in: int  # this and the following: since the link was made
+    publications_out: int
+    dropped: int
+    waiting_bytes: int  # at this moment
+
+
+class SubscriptionsRow(TableRow, kw_only=True):
+    """A client's subscription."""
+
+    table: ClassVar[str] = "subscriptions"
+    client: str
+    event: str  # made, withdrawn
+    subscription: int
+    filter: str  # as SQL
+    selection: bytes  # as on the wire
+
+
+class AdvertisementsRow(TableRow, kw_only=True):
+    """A client's advertisement."""
+
+    table: ClassVar[str] = "advertisements"
+    client: str
+    event: str  # made, withdrawn
+    advertisement: int
+    publisher: str
+    filter: str
+    selection: bytes
+
+
+class PublicationsRow(TableRow, kw_only=True):
+    """A publication, when its first broker took it in. Never made one by one: columns.py makes whole columns."""
+
+    table: ClassVar[str] = "publications"
+    advertisement: int
+    counter: int
+    publisher: str
+    published_ns: int
+    size_bytes: int  # the whole frame
+    attributes: bytes  # MessagePack, as on the wire
+
+
+class DeliveriesRow(TableRow, kw_only=True):
+    """A publication, when it was put into a client's queue. Made as columns, like `PublicationsRow`."""
+
+    table: ClassVar[str] = "deliveries"
+    client: str
+    subscription: int
+    advertisement: int
+    counter: int
+    published_ns: int
+    hops: int  # links between brokers that it has passed
+
+
+class IntervalsRow(TableRow, kw_only=True):
+    """The load of a broker over the interval that ends at this time."""
+
+    table: ClassVar[str] = "intervals"
+    window_ns: int
+    input_ratio: float  # Ir
+    output_ratio: float | None  # Or; null where the output is not measured
+    matching_delay_s: float  # per publication
+    input_rate: float  # publications per second
+    output_rate: float
+    publications_in: int  # this and the following: within the interval
+    publications_out: int
+    control_in: int
+    frames_out: int
+    bytes_in: int
+    bytes_out: int
+    dropped: int
+    messages_in: Counts  # by class
+    queue_frames: int  # at the end of the interval, over all links
+    queue_bytes: int
+    queue_bytes_largest: int  # of one link
+    subscriptions: int  # rows of the PRT
+    advertisements: int  # rows of the SRT
+    clients: int
+    memory_bytes: int | None  # null where it is not measured
+
+
+class ControlRow(TableRow, kw_only=True):
+    """Something that a broker reports, such as a decision."""
+
+    table: ClassVar[str] = "control"
+    kind: str
+    entity: str  # what it is about: an id, a client, a peer; "" for the broker itself
+    detail: str  # JSON
+
+
+ROWS: dict[str, type[TableRow]] = {
+    row.table: row
+    for row in (
+        *(BrokersRow, LinksRow, SubscriptionsRow, AdvertisementsRow),
+        *(PublicationsRow, DeliveriesRow, IntervalsRow, ControlRow),
+    )
+}
+"""Every table, by name."""
+
+
+def _column(name: str, kind: Any) -> pa.Field:
+    nullable = isinstance(kind, UnionType)
+    if nullable:
+        (kind,) = (one for one in get_args(kind) if one is not NoneType)
+    return pa.field(name, _TYPES[kind], nullable=nullable)
+
+
+def _schema(row: type[TableRow]) -> pa.Schema:
+    kinds = get_type_hints(row)
+    return pa.schema([_column(name, kinds[name]) for name in row.__struct_fields__])
+
+
+SCHEMAS = {table: _schema(row) for table, row in ROWS.items()}
 TABLES = tuple(SCHEMAS)
 
 

@@ -1,7 +1,7 @@
-"""What a trace holds, who wrote it, and what is missing: read from the ends of the files, not from the rows.
+"""What a trace holds, who wrote it, and what is missing: read from the footers of the files, not from the rows.
 
-Rule: whatever is not there is said. A writer that was killed, a file that was taken away or cannot be read, rows for
-which there was no room: each is a line of `complaints`.
+Rule: everything missing is reported. A killed writer, a missing or unreadable file, rows that were dropped: each is a
+line of `complaints`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from runnel.quantities import SECOND
 from runnel.trace.folder import Clock, Part, Statement
 from runnel.trace.reader import Trace
 from runnel.trace.schemas import TABLES
 
-SECOND = 1_000_000_000
 State = Literal["running", "ended", "killed"]
 
 
@@ -33,7 +33,7 @@ class TableSummary:
     failed: int = 0  # rows that could not be written
 
     def add(self, part: Part, rows: int, first_ns: int | None, last_ns: int | None) -> None:
-        """One file more."""
+        """Add one file."""
         self.rows += rows
         self.files += 1
         self.bytes += part.path.stat().st_size
@@ -53,13 +53,13 @@ class WriterSummary:
     flushed_ns: int
     files: int
     files_missing: int
-    missing_s: float  # what it may have recorded before it was killed and is in no file
+    missing_s: float  # if killed: how much of its last time may be lost
     error: str
 
 
 @dataclass(slots=True)
 class Summary:
-    """All of it."""
+    """A summary of a whole trace."""
 
     clock: Clock
     tables: dict[str, TableSummary]
@@ -70,7 +70,7 @@ class Summary:
 
 def summarise(trace: Trace) -> Summary:
     """Look at every file and every writer's statement."""
-    # Statements first: a file that appears meanwhile is one too many, never one that is missed.
+    # Statements first: a file that appears meanwhile is then one more than stated, never one missing.
     statements = trace.folder.statements()
     states = {statement.writer: _state(trace, statement) for statement in statements}
     summary = Summary(trace.clock, {table: TableSummary() for table in TABLES}, [])
@@ -115,7 +115,7 @@ def measure(part: Part) -> tuple[int, int | None, int | None]:
 
 
 def times_of(metadata: pq.FileMetaData) -> tuple[int, int] | None:
-    """The first and the last time of a file's rows; None if it has none, or its footer does not say it of all."""
+    """The first and the last time of a file's rows; None if it has none, or its footer lacks statistics."""
     place = metadata.schema.names.index("time_ns")
     groups = [
         metadata.row_group(n).column(place).statistics for n in range(metadata.num_row_groups)

@@ -1,7 +1,7 @@
-"""The newest rows of a trace, over all tables, and those that come after them.
+"""The newest rows of a trace, over all tables, and those that are added later.
 
-Only the files that can hold one of the newest rows are read: their footers tell the times in them. Who follows a trace
-asks again and again; each file is read once, when it has come.
+Only files that can hold one of the newest rows are read: their footers tell the times in them. A program that follows
+a trace calls `more` repeatedly; each file is read once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from runnel.trace.reader import Row, Trace, dataset_of, plain_rows
 from runnel.trace.schemas import TABLES, schema_of
 from runnel.trace.summary import measure
 
-Told = tuple[str, Row]
+TableAndRow = tuple[str, Row]
 """A table and one of its rows."""
 
 
 class Tail:
-    """The end of a trace. `last` first, then `more` as often as one likes."""
+    """The end of a trace: call `last` first, then `more` repeatedly."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class Tail:
         self._brokers = brokers
         self._seen: set[Path] = set()
 
-    def last(self, count: int) -> list[Told]:
-        """The newest rows, the oldest of them first; at most so many."""
-        found: list[Told] = []
+    def last(self, count: int) -> list[TableAndRow]:
+        """The newest rows, at most `count`, oldest first."""
+        found: list[TableAndRow] = []
         parts = [(self._latest(part), part) for part in self._new_parts()]
         for latest_ns, part in sorted(parts, key=lambda pair: pair[0], reverse=True):
             if len(found) >= count and latest_ns < min(row["time_ns"] for _, row in found):
@@ -51,8 +51,8 @@ class Tail:
             found = nlargest(count, [*reversed(rows), *found], key=lambda told: told[1]["time_ns"])
         return sorted(found, key=_order)
 
-    def more(self) -> list[Told]:
-        """The rows of files that have come since, the oldest first."""
+    def read_new_rows(self) -> list[TableAndRow]:
+        """The rows of files that were added since the last call, oldest first."""
         return sorted((told for part in self._new_parts() for told in self._rows(part)), key=_order)
 
     def _new_parts(self) -> list[Part]:
@@ -66,12 +66,12 @@ class Tail:
         return parts
 
     def _latest(self, part: Part) -> int:
-        with _naming(part):
+        with _name_errors(part):
             _, _, last_ns = measure(part)
         return last_ns if last_ns is not None else 0
 
-    def _rows(self, part: Part) -> list[Told]:
-        with _naming(part):
+    def _rows(self, part: Part) -> list[TableAndRow]:
+        with _name_errors(part):
             whole = dataset_of([part], schema_of(part.table)).to_table()
         return [
             (part.table, row)
@@ -82,14 +82,14 @@ class Tail:
 
 
 @contextmanager
-def _naming(part: Part) -> Iterator[None]:
-    """Turns Arrow's own words about a file into an error that names it."""
+def _name_errors(part: Part) -> Iterator[None]:
+    """Turn Arrow's error about a file into an InputError that names it."""
     try:
         yield
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"{part.path}: cannot be read: {error}") from None
 
 
-def _order(told: Told) -> tuple[int, int]:
+def _order(told: TableAndRow) -> tuple[int, int]:
     table, row = told
     return row["time_ns"], TABLES.index(table)

@@ -1,4 +1,4 @@
-"""Times of a trace, as programs and as people have them; and a stretch of time, over which things are measured."""
+"""Times of a trace: reading and printing them, and a period of time over which something is measured."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from runnel.errors import InputError
-
-SECOND = 1_000_000_000
+from runnel.quantities import MICROSECOND, SECOND
 
 
 class Window(NamedTuple):
-    """A stretch of time: from `start_ns` on, up to but without `end_ns`."""
+    """A period of time from `start_ns` to `end_ns`, exclusive."""
 
     start_ns: int
     end_ns: int
@@ -27,7 +26,7 @@ class Window(NamedTuple):
 
 
 def time_of(option: str, text: str | None) -> int | None:
-    """A time that a person wrote, in nanoseconds of the trace's clock: seconds, or a date and time in UTC.
+    """Parse an option's time into nanoseconds of the trace's clock: seconds, or a date and time in UTC.
 
     >>> time_of("--at", "1.5"), time_of("--at", "1970-01-01 00:01:00"), time_of("--at", None)
     (1500000000, 60000000000, None)
@@ -45,14 +44,16 @@ def time_of(option: str, text: str | None) -> int | None:
             f"{option}: {text!r} is no time: write seconds, or '2026-01-31 12:30:00'"
         ) from None
     since = moment.replace(tzinfo=moment.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * SECOND + since.microseconds * 1_000
+    return (since.days * 86_400 + since.seconds) * SECOND + since.microseconds * MICROSECOND
 
 
 def utc(ns: int) -> str:
-    """The same the other way round.
+    """Print nanoseconds since 1970 as a date and time in UTC.
 
     >>> utc(1_500_000_000)
     '1970-01-01T00:00:01.500000'
     """
-    moment = datetime.fromtimestamp(ns // SECOND, UTC).replace(microsecond=ns % SECOND // 1_000)
+    moment = datetime.fromtimestamp(ns // SECOND, UTC).replace(
+        microsecond=ns % SECOND // MICROSECOND
+    )
     return moment.replace(tzinfo=None).isoformat(timespec="microseconds")

@@ -1,14 +1,14 @@
-"""The writer: takes what a recorder has, and makes files of it.
+"""The writer: takes chunks from a recorder and writes them to files.
 
     Writer         flushes when it is called; in the simulator by the recorder, so one history gives one set of files
     WriterThread   the same in a thread of its own, for a node: at every interval, and when a batch is ready
 
 Rules:
 - A reader never sees half a file: written under a hidden name, brought to disk, renamed.
-- A flush is: files first, then the statement that counts them. So a statement never promises what is not there.
-- A statement is made at every interval, whether there is anything to write or not. So the loss of a writer that was
-  killed is bounded by the interval and the time that a tape may wait, and a reader can say how much that is.
-- A disk that is full costs rows, which are counted, and nothing else.
+- A flush writes files first, then the statement that counts them. So a statement never counts a file that is not there.
+- A statement is written at every interval, even if there are no rows. So the loss of a killed writer is bounded by the
+  interval and the time that a tape may wait, and a reader can tell how much that is.
+- A full disk costs rows, which are counted, and nothing else.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from runnel.errors import InputError
+from runnel.modules.recording.tape import NEVER
+from runnel.quantities import HOUR, SECOND
 from runnel.trace.chunks import Chunk
 from runnel.trace.columns import to_table
 from runnel.trace.folder import (
@@ -37,13 +39,11 @@ from runnel.trace.folder import (
     sync_file,
     take_lock,
 )
-from runnel.trace.recorder import NEVER, Recorder
-from runnel.trace.schemas import HOUR_NS, SCHEMAS, VERSION
+from runnel.trace.recorder import Recorder
+from runnel.trace.schemas import SCHEMAS, VERSION
 
-SECOND = 1_000_000_000
-PIECE_ROWS = (
-    4_096  # that are converted in one go: more would keep the broker waiting, and outgrow the cache
-)
+# Rows that are converted in one go: more would keep the broker waiting, and outgrow the cache.
+PIECE_ROWS = 4_096
 GROUP_ROWS = 8 * PIECE_ROWS  # that are written in one go, as a row group of the file
 Counted = tuple[Chunk, int]
 """A chunk, and how many rows it has of the table in question."""
@@ -56,15 +56,14 @@ _NEVER_SOUGHT = frozenset("attributes selection filter detail".split())
 
 @dataclass(frozen=True, slots=True)
 class WriterConfig:
-    """Where and how often."""
+    """Where a writer writes, and how often."""
 
     directory: Path
     name: str  # of the writer: one that no other writer of this directory has or had
     clock: Clock
     flush_interval_ns: int = 5 * SECOND
-    sync: bool = (
-        True  # bring files to disk before they are seen, so that even a power cut tears none
-    )
+    # Bring files to disk before they are seen, so that even a power cut tears none.
+    sync: bool = True
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -76,9 +75,9 @@ class WriterConfig:
 
 
 class Writer:
-    """Writes when `flush` is called; `close` says that nothing is missing.
+    """Writes when `flush` is called; `close` states that nothing is missing.
 
-    `now` is the trace's clock. `complain` is told when files cannot be written; without it, that is an InputError.
+    `now` is the trace's clock. `complain` is called when files cannot be written; without it, InputError is raised.
     """
 
     def __init__(
@@ -96,26 +95,29 @@ class Writer:
         self._lock = take_lock(self.folder, config.name)
         self.folder.remove_leftovers()
         self.statement = Statement(
-            *(config.name, recorder.sample, config.flush_interval_ns, now(), now()),
+            writer=config.name,
+            sample=recorder.sample,
+            flush_interval_ns=config.flush_interval_ns,
+            opened_ns=now(),
+            flushed_ns=now(),
             lag_ns=recorder.config.tape_ns,
             tables={},
         )
-        self._say()
+        self._write_statement()
 
     def flush_when_due(self) -> None:
-        """From now on the recorder itself calls `flush`: at every interval, and when a batch is ready."""
-        self.recorder.on_batch = self.flush
-        self.recorder.batch_at = self._now() + self.config.flush_interval_ns
+        """Let the recorder call `flush`: at every interval, and when a batch is full."""
+        self.recorder.call_on_batch(self.flush, self._now() + self.config.flush_interval_ns)
 
     def flush(self) -> None:
         """Write what was recorded so far."""
         began = self._now()
         if self.recorder.batch_at != NEVER:
-            self.recorder.batch_at = began + self.config.flush_interval_ns
+            self.recorder.call_on_batch(self.flush, began + self.config.flush_interval_ns)
         by_place: dict[tuple[str, int], list[Counted]] = {}
         for chunk in self.recorder.take():
             for table, rows in chunk.tables():
-                place = by_place.setdefault((table, chunk.time_ns // HOUR_NS), [])
+                place = by_place.setdefault((table, chunk.time_ns // HOUR), [])
                 place.append((chunk, rows))
         for (table, hour), found in sorted(by_place.items(), key=lambda item: item[0]):
             self._write_or_count(table, hour, found)
@@ -123,18 +125,18 @@ class Writer:
         statement.flushed_ns = began - statement.lag_ns
         for table, dropped in sorted(self.recorder.dropped.items()):
             self._count(table).dropped = dropped
-        self._say()
+        self._write_statement()
         statement.flush_took_ns = max(statement.flush_took_ns, self._now() - began)
 
     def close(self) -> None:
-        """Write what is left, and take leave."""
+        """Write what is left, and state that nothing is missing."""
         if self._lock.closed:
             return
-        self.recorder.on_batch = lambda: None
-        self.statement.lag_ns = 0  # whoever records has handed over everything
+        self.recorder.call_on_batch(lambda: None)
+        self.statement.lag_ns = 0  # everything recorded has been queued
         self.flush()
         self.statement.farewell = True
-        self._say()
+        self._write_statement()
         self._lock.close()
 
     # -- inside ---------------------------------------------------------------------------------------
@@ -152,13 +154,13 @@ class Writer:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
             self._count(table).failed += rows
-            self._failed(f"{rows:,} rows of {table} are lost: {_reason(error)}")
+            self._report_failure(f"{rows:,} rows of {table} are lost: {_reason(error)}")
         else:
             self.statement.parts = part.number
             self._count(table).rows += rows
 
     def _write(self, part: Part, temporary: Path, pieces: Iterator[pa.Table]) -> None:
-        """Each piece is written before the next is made, so that it is still in the processor's cache."""
+        """Write each piece before the next is made, while it is in the processor's cache."""
         part.path.parent.mkdir(parents=True, exist_ok=True)
         about = {
             "runnel.version": str(VERSION),
@@ -181,13 +183,15 @@ class Writer:
             sync_file(temporary)
         temporary.rename(part.path)
 
-    def _say(self) -> None:
+    def _write_statement(self) -> None:
         try:
-            self.folder.say(self.statement, sync=self.config.sync)
+            self.folder.write_statement(self.statement, sync=self.config.sync)
         except OSError as error:
-            self._failed(f"the statement of {self.config.name} cannot be renewed: {_reason(error)}")
+            self._report_failure(
+                f"the statement of {self.config.name} cannot be renewed: {_reason(error)}"
+            )
 
-    def _failed(self, what: str) -> None:
+    def _report_failure(self, what: str) -> None:
         self.statement.error = what
         message = f"trace: {self.config.directory}: {what}"
         if self.complain is None:
@@ -206,14 +210,14 @@ class WriterThread:
         self._wake = Event()
         self._stopping = False
         self._thread = Thread(target=self._run, name=f"trace {writer.config.name}", daemon=True)
-        writer.recorder.on_batch = self._batch_ready
+        writer.recorder.call_on_batch(self._batch_ready)
 
     def start(self) -> None:
         """Begin to write."""
         self._thread.start()
 
     def stop(self, within_s: float = 10.0) -> bool:
-        """Write what is left and take leave; whether that was done in time."""
+        """Write what is left and end the thread; False if that took too long."""
         self._stopping = True
         self._wake.set()
         self._thread.join(within_s)
@@ -234,14 +238,13 @@ class WriterThread:
                 if not self._stopping:
                     self.writer.flush()
             self.writer.close()
-        except (
-            Exception
-        ):  # the broker lives on without a trace: the recorder counts what is dropped
+        except Exception:
+            # The broker lives on without a trace: the recorder counts what is dropped.
             self._complain(f"trace: the writer ended by a bug:\n{traceback.format_exc()}")
 
 
 def _pieces(chunks: list[Counted]) -> Iterator[list[Chunk]]:
-    """The same in pieces."""
+    """Chunks in groups of about PIECE_ROWS rows."""
     piece: list[Chunk] = []
     size = 0
     for chunk, rows in chunks:

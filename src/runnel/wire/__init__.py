@@ -3,8 +3,10 @@
 Everything that other rooms need is here; the files behind it are in reading order:
 
     header       the layout of frames, limits, the version
-    registry     which message has which tag and lane; modules bring theirs
+    registry     which message has which tag and lane, and who may send it; modules bring theirs
+    bounds       whether every field of a message is bounded
     messages     the core's messages
+    extension    what only some publications carry, behind the payload
     publication  the one that is not a message: a header, and a body that nobody rewrites
     selections   what subscriptions and advertisements ask for, as bytes
     codec        messages to frames, and any split of bytes back to them
@@ -17,6 +19,7 @@ Everything that other rooms need is here; the files behind it are in reading ord
 """
 
 from runnel.wire.codec import Decoder, Frame, encode
+from runnel.wire.extension import Extension, with_stamp
 from runnel.wire.header import (
     ATTRIBUTES_BYTES_MAX,
     FRAME_BYTES_MAX,
@@ -30,27 +33,41 @@ from runnel.wire.messages import (
     Advertise,
     Barrier,
     Bye,
+    ClientHere,
+    Credentials,
+    Denied,
     Fence,
     Goal,
+    Handover,
     Hello,
+    Listens,
+    Loss,
     Mcm,
     Missed,
+    MissingLinks,
     Mum,
-    PeerKind,
+    PingAnswer,
+    Pinged,
+    PingRequest,
     Reached,
+    Refused,
+    RefusedPublications,
     Relocate,
+    Stage,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
-from runnel.wire.publication import Publication, make_publication
+from runnel.wire.publication import Publication, make_publication, with_scope
 from runnel.wire.registry import (
     MODULE_TAG_MIN,
     REGISTRY,
     Lane,
     Message,
     Registry,
+    Way,
     lane_of,
+    may_go,
     register,
     tag_of,
 )
@@ -76,31 +93,48 @@ __all__ = [
     "Advertise",
     "Barrier",
     "Bye",
+    "ClientHere",
+    "Credentials",
     "Decoder",
+    "Denied",
+    "Extension",
     "Fence",
     "Frame",
     "Goal",
+    "Handover",
     "Hello",
     "Lane",
+    "Listens",
+    "Loss",
     "Mcm",
     "Message",
     "Missed",
+    "MissingLinks",
     "Mum",
-    "PeerKind",
+    "PingAnswer",
+    "PingRequest",
+    "Pinged",
     "Publication",
     "Reached",
+    "Refused",
+    "RefusedPublications",
     "Registry",
     "Relocate",
     "SelectionCache",
+    "Stage",
     "Subscribe",
     "Unadvertise",
     "Unsubscribe",
+    "Way",
     "decode_selection",
     "encode",
     "encode_selection",
     "lane_of",
     "make_publication",
+    "may_go",
     "raw_selection",
     "register",
     "tag_of",
+    "with_scope",
+    "with_stamp",
 ]

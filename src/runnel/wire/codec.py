@@ -14,11 +14,14 @@ from __future__ import annotations
 import msgspec
 
 from runnel.errors import PeerError
+from runnel.wire.extension import check_extension
 from runnel.wire.header import (
     ATTRIBUTES_BYTES_MAX,
+    EXTENDED,
     FRAME,
     FRAME_BYTES_MAX,
     LENGTH_BYTES,
+    PLAIN,
     PUBLICATION,
     PUBLICATION_READ,
     PUBLICATION_REST,
@@ -34,6 +37,7 @@ _encode_body = msgspec.msgpack.Encoder().encode
 _pack_frame = FRAME.pack
 _unpack_publication = PUBLICATION_READ.unpack_from
 _FRAME_BYTES = FRAME.size
+_TLS_HANDSHAKE = b"\x16\x03"
 _PUBLICATION_BYTES = PUBLICATION.size
 
 
@@ -42,10 +46,10 @@ def encode(message: Message, registry: Registry = REGISTRY) -> bytes:
 
     >>> from runnel.wire import Fence
     >>> encode(Fence(5))
-    b'\\x00\\x00\\x00\\x03\\t\\x91\\x05'
+    b'\\x00\\x00\\x00\\x05\\t\\x93\\x05\\xc3\\x90'
     """
     body = _encode_body(message)
-    return _pack_frame(len(body) + 1, registry.tag_of(message)) + body
+    return _pack_frame(len(body) + 1, registry.tag(type(message))) + body
 
 
 class Decoder:
@@ -54,7 +58,7 @@ class Decoder:
     >>> from runnel.wire import Fence
     >>> decoder, frame = Decoder(), encode(Fence(5))
     >>> decoder.feed(frame[:3]), decoder.feed(frame[3:] + frame)
-    ([], [Fence(token=5), Fence(token=5)])
+    ([], [Fence(token=5, reached=True, missing=()), Fence(token=5, reached=True, missing=())])
     """
 
     __slots__ = ("_broken", "_decoders", "_needed", "_rest", "frame_bytes_max")
@@ -94,8 +98,8 @@ class Decoder:
     def _frames(self, chunk: bytes) -> list[Frame]:
         """Cut a chunk that begins with a frame; keep what is left of it for the next time.
 
-        This is the hot path, so a publication that is in order takes one test and no call besides
-        those that make it. Whatever fails the test is looked at again, more slowly.
+        This is the hot path, so a publication that is in order and has no options takes one test and
+        no call besides those that make it. Whatever fails the test is looked at again, more slowly.
         """
         frames: list[Frame] = []
         append, unpack, publication = frames.append, _unpack_publication, Publication
@@ -104,12 +108,12 @@ class Decoder:
         last = end - _PUBLICATION_BYTES
         while end - start >= _FRAME_BYTES:
             if start <= last:
-                length, tag, ttl, hops, flags, advertisement, counter, name, size = unpack(
+                length, kind, ttl, hops, flags, advertisement, counter, name, size = unpack(
                     chunk, start
                 )
                 stop = start + LENGTH_BYTES + length
                 if (
-                    tag == PUBLICATION_TAG
+                    kind == PLAIN
                     and stop <= end
                     and length <= longest
                     and size + name <= length - PUBLICATION_REST
@@ -124,7 +128,11 @@ class Decoder:
             stop = start + self._checked_bytes(chunk, start)
             if stop > end:
                 break
-            append(self._message(chunk[start + LENGTH_BYTES], chunk[start + _FRAME_BYTES : stop]))
+            tag = chunk[start + LENGTH_BYTES]
+            if tag == PUBLICATION_TAG:
+                append(_publication(chunk[start:stop]))
+            else:
+                append(self._message(tag, chunk[start + _FRAME_BYTES : stop]))
             start = stop
         if start < end:
             self._needed = self._checked_bytes(chunk, start)
@@ -142,6 +150,8 @@ class Decoder:
         length = int.from_bytes(chunk[start : start + LENGTH_BYTES], "big")
         needed = LENGTH_BYTES + length
         if needed > self.frame_bytes_max:
+            if chunk[start : start + 2] == _TLS_HANDSHAKE:
+                raise PeerError("the peer speaks TLS, and TLS is not switched on here")
             raise PeerError(
                 f"the peer announced a frame of {needed:,} bytes, the limit is "
                 f"{self.frame_bytes_max:,}: check that it is a Runnel peer with the same limits"
@@ -166,6 +176,12 @@ class Decoder:
             raise PeerError(f"the peer sent a malformed {name}: {error}") from None
 
 
+def _publication(raw: bytes) -> Publication:
+    """The publication whose frame this is; the frame has been checked."""
+    _, _, ttl, hops, flags, advertisement, counter, name, size = _unpack_publication(raw)
+    return Publication(ttl, hops, flags, advertisement, counter, name, size, raw)
+
+
 def _check_publication(chunk: bytes, start: int, length: int) -> None:
     """Raise PeerError if the header of a publication is wrong, as far as it has arrived."""
     if length < PUBLICATION_REST:
@@ -175,7 +191,7 @@ def _check_publication(chunk: bytes, start: int, length: int) -> None:
         )
     if len(chunk) - start < _PUBLICATION_BYTES:
         return
-    *_, advertisement, counter, name, size = _unpack_publication(chunk, start)
+    _, kind, _, _, _, advertisement, counter, name, size = _unpack_publication(chunk, start)
     if size > min(ATTRIBUTES_BYTES_MAX, length - PUBLICATION_REST - name):
         raise PeerError(
             f"the peer sent a publication with {size:,} bytes of attributes in a frame of "
@@ -186,3 +202,6 @@ def _check_publication(chunk: bytes, start: int, length: int) -> None:
             f"the peer sent the publication ({advertisement}, {counter}): "
             "ids fit 63 bits and counters begin at 1"
         )
+    if kind & EXTENDED:
+        stop = start + LENGTH_BYTES + length
+        check_extension(chunk, stop, length - PUBLICATION_REST - name - size)

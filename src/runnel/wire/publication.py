@@ -16,18 +16,28 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from runnel.errors import BugError, InvalidValue, PeerError
+from runnel.errors import BugError, InputError, InvalidValue, PeerError
 from runnel.language.values import INT_MAX, INT_MIN, Attributes, Value, check_attributes
+from runnel.wire.extension import (
+    Extension,
+    decode_extension,
+    encode_extension,
+    extension_bytes,
+)
 from runnel.wire.header import (
     ATTRIBUTES_BYTES_MAX,
+    EXTENDED,
     FLAGS_AT,
     FLAGS_MAX,
     FRAME_BYTES_MAX,
     ID_MAX,
     NAME_BYTES_MAX,
+    OPTIONS_AT,
     PUBLICATION,
     PUBLICATION_REST,
     PUBLICATION_TAG,
+    SCOPE_AT,
+    SCOPE_MAX,
     TIME,
     TIME_AT,
     TTL_AT,
@@ -39,9 +49,13 @@ _Int64 = Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)]
 _decode = msgspec.msgpack.Decoder(dict[str, str | _Int64 | float | bool]).decode
 _encode_attributes = msgspec.msgpack.Encoder().encode
 _pack = PUBLICATION.pack
+_join = b"".join
 _BODY_AT = PUBLICATION.size
+_BEHIND_HOPS = TTL_AT + 2
 _ONE_BYTE = [bytes((n,)) for n in range(256)]
+_ONE_MORE = [*_ONE_BYTE[1:], _ONE_BYTE[255]]
 _VALUE_TYPES = frozenset({str, int, float, bool})
+_NAMELESS = "an attribute has no name"
 
 
 def decode_attributes(raw: bytes) -> dict[str, Value]:
@@ -55,7 +69,7 @@ def decode_attributes(raw: bytes) -> dict[str, Value]:
     except RecursionError as error:
         raise ValueError(str(error)) from None
     if "" in decoded:
-        raise ValueError("an attribute has no name")
+        raise ValueError(_NAMELESS)
     return decoded
 
 
@@ -100,17 +114,34 @@ class Publication(msgspec.Struct, eq=False, gc=False):
         """What filters are matched against; shared, so not to be changed. May raise PeerError."""
         decoded = self._attributes
         if decoded is None:
+            # `decode_attributes`, written out: this is for every publication
             try:
-                decoded = decode_attributes(self.raw[_BODY_AT : _BODY_AT + self.attributes_length])
-            except ValueError as error:
-                raise self._malformed(str(error)) from None
+                decoded = _decode(self.raw[_BODY_AT : _BODY_AT + self.attributes_length])
+            except (ValueError, RecursionError) as error:
+                raise self._malformed_error(str(error)) from None
+            if "" in decoded:
+                raise self._malformed_error(_NAMELESS)
             self._attributes = decoded
         return decoded
 
     @property
     def payload(self) -> bytes:
         """What the publisher sends along, for the subscribers alone to read."""
-        return self.raw[_BODY_AT + self.attributes_length + self.name_length :]
+        raw = self.raw
+        start = _BODY_AT + self.attributes_length + self.name_length
+        if raw[OPTIONS_AT] & EXTENDED:
+            return raw[start : len(raw) - extension_bytes(raw)]
+        return raw[start:]
+
+    @property
+    def scope(self) -> int:
+        """The label that the routing strategy has given this copy; see `with_scope`."""
+        return self.raw[SCOPE_AT]
+
+    @property
+    def extension(self) -> Extension | None:
+        """What it carries besides what all publications do, if anything."""
+        return decode_extension(self.raw)
 
     @property
     def time_ns(self) -> int:
@@ -126,7 +157,7 @@ class Publication(msgspec.Struct, eq=False, gc=False):
 
     @property
     def body(self) -> bytes:
-        """The attributes as MessagePack, the name, then the payload."""
+        """All behind the header: the attributes as MessagePack, the name, the payload, the extension."""
         return self.raw[_BODY_AT:]
 
     @property
@@ -143,19 +174,28 @@ class Publication(msgspec.Struct, eq=False, gc=False):
 
         Not for a publication whose ttl is 0: that one goes no further.
         """
-        ttl, hops, raw = self.ttl, self.hops, self.raw
+        ttl, raw = self.ttl, self.raw
         if not ttl:
             raise BugError(f"publication {self.identity} has no hop left: check ttl, then forward")
-        hops = hops + 1 if hops < TTL_MAX else TTL_MAX
-        return raw[:TTL_AT] + _ONE_BYTE[ttl - 1] + _ONE_BYTE[hops] + raw[TTL_AT + 2 :]
+        return _join((raw[:TTL_AT], _ONE_BYTE[ttl - 1], _ONE_MORE[self.hops], raw[_BEHIND_HOPS:]))
 
     def mark(self, flags: int) -> None:
         """Change the flags, as the publisher's broker may before it hands the publication on."""
         self.flags = flags
         self.raw = self.raw[:FLAGS_AT] + flags.to_bytes(2, "big") + self.raw[FLAGS_AT + 2 :]
 
-    def _malformed(self, why: str) -> PeerError:
+    def _malformed_error(self, why: str) -> PeerError:
         return PeerError(f"the attributes of publication {self.identity} are malformed: {why}")
+
+
+def with_scope(frame: bytes, scope: int) -> bytes:
+    """Return the frame of a publication with another scope, for the links that are to get it so.
+
+    >>> made = make_publication(7, 1, {}, ttl=3)
+    >>> with_scope(made.forwarded(), 5) == make_publication(7, 1, {}, ttl=3, scope=5).forwarded()
+    True
+    """
+    return frame[:SCOPE_AT] + _ONE_BYTE[scope] + frame[SCOPE_AT + 1 :]
 
 
 def make_publication(
@@ -168,6 +208,8 @@ def make_publication(
     time_ns: int = 0,
     ttl: int = TTL_MAX,
     flags: int = 0,
+    scope: int = 0,
+    extension: Extension | None = None,
 ) -> Publication:
     """Make a publication on the publisher's side, or raise InputError if it cannot be sent.
 
@@ -177,20 +219,27 @@ def make_publication(
     >>> made.attributes, made.publisher
     ({'symbol': 'YHOO'}, 'quotes')
     """
-    encoded = _encoded(attributes)
+    encoded = _pack_attributes(attributes)
+    if type(payload) is not bytes:
+        payload = _payload_bytes(payload)
     name = publisher.encode()
+    options = 0
+    if extension is not None:
+        options = EXTENDED
+        payload += encode_extension(extension)
     size = len(encoded) + len(name) + len(payload)
     if (
         not (0 <= advertisement <= ID_MAX and 0 < counter <= ID_MAX)
         or not (0 <= ttl <= TTL_MAX and 0 <= flags <= FLAGS_MAX and 0 <= time_ns <= ID_MAX)
+        or not 0 <= scope <= SCOPE_MAX
         or len(encoded) > ATTRIBUTES_BYTES_MAX
         or len(name) > NAME_BYTES_MAX
         or size > FRAME_BYTES_MAX - _BODY_AT
     ):
-        raise _wrong(
+        raise _bounds_error(
             {"advertisement": (advertisement, 0, ID_MAX), "counter": (counter, 1, ID_MAX)}
             | {"ttl": (ttl, 0, TTL_MAX), "flags": (flags, 0, FLAGS_MAX)}
-            | {"time": (time_ns, 0, ID_MAX)},
+            | {"scope": (scope, 0, SCOPE_MAX), "time": (time_ns, 0, ID_MAX)},
             {
                 "attributes": (len(encoded), ATTRIBUTES_BYTES_MAX),
                 "publisher's name": (len(name), NAME_BYTES_MAX),
@@ -198,14 +247,14 @@ def make_publication(
             },
         )
     header = _pack(
-        *(PUBLICATION_REST + size, PUBLICATION_TAG, ttl, 0, flags),
+        *(PUBLICATION_REST + size, PUBLICATION_TAG, options, ttl, 0, scope, flags),
         *(advertisement, counter, time_ns, len(name), len(encoded)),
     )
     raw = b"".join((header, encoded, name, payload))
     return Publication(ttl, 0, flags, advertisement, counter, len(name), len(encoded), raw)
 
 
-def _wrong(
+def _bounds_error(
     numbers: dict[str, tuple[int, int, int]], sizes: dict[str, tuple[int, int]]
 ) -> Exception:
     """The error that says which number or size is out of bounds."""
@@ -221,7 +270,15 @@ def _wrong(
     return BugError("a publication was refused without a reason")
 
 
-def _encoded(attributes: Attributes) -> bytes:
+def _payload_bytes(payload: object) -> bytes:
+    """Other bytes than `bytes`, or InputError."""
+    if isinstance(payload, (bytes, bytearray, memoryview)):
+        return bytes(payload)
+    advice = ": encode it, as in text.encode()" if isinstance(payload, str) else ""
+    raise InputError(f"a payload is bytes, not {type(payload).__name__}{advice}")
+
+
+def _pack_attributes(attributes: Attributes) -> bytes:
     """The attributes that have a value, as MessagePack; the usual case takes one look at each."""
     if type(attributes) is dict and _is_plain(attributes):
         try:
@@ -229,7 +286,7 @@ def _encoded(attributes: Attributes) -> bytes:
         except UnicodeEncodeError:
             pass  # said better below
     check_attributes(attributes)
-    return _encode_attributes(_present(attributes))
+    return _encode_attributes(_plain_attributes(attributes))
 
 
 def _is_plain(attributes: dict[str, Value | None]) -> bool:
@@ -249,7 +306,7 @@ def _is_plain(attributes: dict[str, Value | None]) -> bool:
     return True
 
 
-def _present(attributes: Attributes) -> dict[str, Value]:
+def _plain_attributes(attributes: Attributes) -> dict[str, Value]:
     """Return the attributes that have a value, with plain strings and numbers."""
     present: dict[str, Value] = {}
     for name, value in attributes.items():

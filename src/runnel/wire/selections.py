@@ -11,11 +11,9 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
 
-from runnel.errors import FilterLimitError, InputError, PeerError
+from runnel.errors import FilterLimitError, FilterRefused, InputError, PeerError
 from runnel.language import Filter, Limits, Op, Predicate, Selection, Value
 from runnel.language.filters import DISJUNCTS_MAX
 
@@ -28,8 +26,7 @@ _ENTRY_BYTES = 256
 
 _Literal = str | int | float | bool | list[str | int | float | bool] | None
 _Disjunct = list[tuple[str, str, _Literal]]
-_Disjuncts = Annotated[list[_Disjunct], msgspec.Meta(max_length=DISJUNCTS_MAX)]
-_decode = msgspec.msgpack.Decoder(_Disjuncts).decode
+_decode = msgspec.msgpack.Decoder(list[_Disjunct]).decode
 _encode = msgspec.msgpack.Encoder().encode
 _OPS = {op.value: op for op in Op}
 
@@ -110,21 +107,22 @@ class SelectionCache:
 
 
 def read_selection(raw: bytes, limits: Limits) -> Selection:
-    """Return what the bytes say, without a cache; raise PeerError if they make no sense.
+    """Return what the bytes say, without a cache; raise FilterRefused if it is too much, PeerError if it is malformed.
 
     >>> read_selection(b"\\x90", Limits())
     Filter(nothing)
     """
     if len(raw) > SELECTION_BYTES_MAX:
-        raise PeerError(
-            f"the peer sent a filter of {len(raw):,} bytes, the limit is {SELECTION_BYTES_MAX:,}"
-        )
+        raise FilterRefused(f"it takes {len(raw):,} bytes, the limit is {SELECTION_BYTES_MAX:,}")
     try:
-        disjuncts = [[_predicate(triple) for triple in disjunct] for disjunct in _decode(raw)]
+        decoded = _decode(raw)
+        if len(decoded) > DISJUNCTS_MAX:
+            raise FilterLimitError(f"it has more than {DISJUNCTS_MAX:,} alternatives")
+        disjuncts = [[_predicate(triple) for triple in disjunct] for disjunct in decoded]
         _check_before_building(disjuncts, limits)
         return limits.select(map(Filter, disjuncts))
     except InputError as error:
-        raise PeerError(f"the peer sent a filter that is refused: {error}") from None
+        raise FilterRefused(str(error)) from None
     except (ValueError, RecursionError) as error:
         raise PeerError(f"the peer sent a malformed filter: {error}") from None
 

@@ -9,10 +9,10 @@
     social       mesh's DT-FB, on a graph of friends
     churn        subscribers that come and go
     events       any file of events, with filters drawn from its own values
-    measure      what a workload does: matches and brokers per publication
+    measure      measures a workload: matches and brokers per publication
     parameters   how parameters are checked
     draw         shares dealt exactly
 
-The same seed always gives the same workload, whatever the hash seed. Beside every number stands whether a paper
+The same seed always gives the same workload, whatever the hash seed. For every number it is stated whether a paper
 prints it or it was inferred.
 """

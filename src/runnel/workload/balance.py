@@ -19,10 +19,11 @@ from random import Random
 
 from runnel.errors import InputError
 from runnel.language import Filter, Op, Predicate
+from runnel.quantities import SECOND
 from runnel.workload.files import Event
 from runnel.workload.market import Quotes, StockParameters, open_market, publishers_of
 from runnel.workload.parameters import Count, Index, Rate, Seconds, Share
-from runnel.workload.shape import SECOND, Publisher, RateChange, Subscriber, Workload
+from runnel.workload.shape import RateChange, Subscriber, Workload, WorkloadPublisher
 from runnel.workload.stocks import BALANCE_MIX, Template, symbols
 
 SYMBOL_PERCENT = sum(template.percent for template in BALANCE_MIX if template.names_symbol)
@@ -55,13 +56,13 @@ def make_balance(parameters: BalanceParameters, seed: int, folder: Path) -> Work
     brokers = [parameters.publisher_broker] * len(market)
     publishers = publishers_of(market, parameters.rate_per_min, brokers)
     subscribers = _subscribers(market, parameters, Random(f"{seed}/balance/subscribers"))
-    return Workload("stocks", _disturbed(publishers, parameters, seed), tuple(subscribers))
+    return Workload("stocks", _raise_rates(publishers, parameters, seed), tuple(subscribers))
 
 
 def _subscribers(
     market: Quotes, parameters: BalanceParameters, random: Random
 ) -> Iterator[Subscriber]:
-    """Templates are drawn, as the paper has it; who has zero traffic is dealt among those that name a symbol."""
+    """Draw the templates, as in the paper; subscribers with zero traffic are chosen among those that name a symbol."""
     count = parameters.subscriptions
     weights = list(accumulate(template.percent for template in BALANCE_MIX))
     templates = random.choices(BALANCE_MIX, cum_weights=weights, k=count)
@@ -94,17 +95,17 @@ def _filter(template: Template, symbol: str, quote: Event) -> Filter:
     return Filter(predicates)
 
 
-def _disturbed(
-    publishers: list[Publisher], parameters: BalanceParameters, seed: int
-) -> tuple[Publisher, ...]:
-    """The publishers, some of which will change their rate."""
+def _raise_rates(
+    publishers: list[WorkloadPublisher], parameters: BalanceParameters, seed: int
+) -> tuple[WorkloadPublisher, ...]:
+    """Give some of the publishers a change of rate."""
     if not parameters.raise_at_s:
         return tuple(publishers)
     at_ns = round(parameters.raise_at_s * SECOND)
     count = round(len(publishers) * parameters.raise_share)
     chosen = set(Random(f"{seed}/balance/raised").sample(range(len(publishers)), count))
     return tuple(
-        Publisher(
+        WorkloadPublisher(
             one.name,
             one.advertisement,
             one.rate_per_s,

@@ -1,12 +1,12 @@
-"""Subscribers that come and go (balance §6.3): any other workload under a steady stream of joins and leaves.
+"""Subscribers that come and go (balance §6.3): another workload whose subscribers join and leave all the time.
 
 Printed: 60 subscribers join per minute, continuously; each stays 7 to 14 minutes, chosen at random, then
 unsubscribes and disconnects; grouped-random: all subscribers of one minute join the same random edge broker;
 individually-random: each joins a random edge broker.
 
 Inferred: joins are spread evenly over their minute, and the stay is uniform. So after 14 minutes 60 × 10.5 =
-630 are there on average. Who joins is drawn
-from the other workload without putting back, from all again when all have joined.
+630 are there on average. Those who join are drawn from the other workload without replacement; when all have joined,
+from all again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any, Literal
 from msgspec import field
 
 from runnel.errors import InputError
+from runnel.quantities import MINUTE, SECOND
 from runnel.workload.parameters import Count, Index, Parameters, Rate, Seconds
-from runnel.workload.shape import MINUTE, SECOND, Subscriber, Workload
+from runnel.workload.shape import Subscriber, Workload
 
 
 class ChurnParameters(Parameters, frozen=True):

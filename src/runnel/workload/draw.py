@@ -1,4 +1,4 @@
-"""Drawing by lot, and dividing without lot: what all generators share.
+"""Random draws and exact shares, which all generators use.
 
 Where a paper prints a share ("40% of the subscriptions"), the share is dealt out exactly and only the order
 is drawn; where it prints a probability, every one is drawn. So printed shares come out at any size.
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def apportion(total: int, weights: Sequence[float]) -> list[int]:
-    """Divide a number by weights, whole and exact: the largest remainders get what rounding left over.
+    """Divide a number by weights into whole parts; the largest remainders get what rounding left over.
 
     >>> apportion(10, [70, 25, 5])
     [7, 3, 0]
@@ -24,17 +24,17 @@ def apportion(total: int, weights: Sequence[float]) -> list[int]:
     whole = sum(weights)
     exact = [total * weight / whole for weight in weights]
     parts = [int(part) for part in exact]
-    # The place decides between equal remainders, so that the answer does not hang on rounding noise.
+    # Equal remainders are ordered by place, so that the answer does not depend on rounding noise.
     order = sorted(range(len(parts)), key=lambda at: (round(parts[at] - exact[at], 9), at))
     for at in order[: total - sum(parts)]:
         parts[at] += 1
     return parts
 
 
-def dealt(kinds: Sequence[T], total: int, weights: Sequence[float], random: Random) -> list[T]:
-    """That many kinds in the given shares, shuffled.
+def deal(kinds: Sequence[T], total: int, weights: Sequence[float], random: Random) -> list[T]:
+    """Make a shuffled list of kinds with exactly the given shares.
 
-    >>> sorted(dealt("ab", 5, [40, 60], Random(1)))
+    >>> sorted(deal("ab", 5, [40, 60], Random(1)))
     ['a', 'a', 'b', 'b', 'b']
     """
     counts = apportion(total, weights)

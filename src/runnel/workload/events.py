@@ -25,7 +25,7 @@ from runnel.errors import InputError
 from runnel.language import EVERYTHING, Filter, Op, Predicate, Selection, Value
 from runnel.workload.files import Event, read_events
 from runnel.workload.parameters import Count, Parameters, Rate
-from runnel.workload.shape import Loop, Publisher, Subscriber, Workload
+from runnel.workload.shape import Loop, Subscriber, Workload, WorkloadPublisher
 
 Selectivity = Annotated[float, Meta(ge=1e-6, le=1)]
 
@@ -76,11 +76,11 @@ def make_events(parameters: EventsParameters, seed: int, folder: Path) -> Worklo
     return Workload("events", publishers, tuple(subscribers), facts)
 
 
-def _publishers(events: list[Event], parameters: EventsParameters) -> tuple[Publisher, ...]:
+def _publishers(events: list[Event], parameters: EventsParameters) -> tuple[WorkloadPublisher, ...]:
     """The publishers; each has the part of the rate that it has of the rows."""
     by = parameters.by
     if not by:
-        return (Publisher("pub-all", EVERYTHING, parameters.rate_per_s, Loop(events)),)
+        return (WorkloadPublisher("pub-all", EVERYTHING, parameters.rate_per_s, Loop(events)),)
     parts: dict[Key, list[Event]] = {}
     for event in events:
         if by in event:
@@ -96,12 +96,12 @@ def _publishers(events: list[Event], parameters: EventsParameters) -> tuple[Publ
         mine = parts[key]
         advertised: Selection = Filter([Predicate(by, Op.EQ, key[1])])
         rate_per_s = parameters.rate_per_s * len(mine) / total
-        found.append(Publisher(f"pub-{number}", advertised, rate_per_s, Loop(mine)))
+        found.append(WorkloadPublisher(f"pub-{number}", advertised, rate_per_s, Loop(mine)))
     return tuple(found)
 
 
 class _Stream:
-    """What is known of the columns: values with their rows, numbers in order."""
+    """Statistics of the columns: values with their rows, and sorted numbers."""
 
     def __init__(self, events: Sequence[Event], values_max: int, path: Path) -> None:
         self.events = events

@@ -73,7 +73,7 @@ def count_events(path: Path) -> int | None:
     """Tell how many events a file holds where that costs nothing (Parquet), otherwise None."""
     if _suffix(path) != ".parquet":
         return None
-    with _naming(path):
+    with _name_file_in_errors(path):
         return int(pa_parquet.read_metadata(path).num_rows)
 
 
@@ -191,7 +191,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _csv_rows(path: Path, as_text: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    with _naming(path):
+    with _name_file_in_errors(path):
         table = _read_csv(path, dict.fromkeys(as_text, pa.string()))
         # Arrow would turn dates into numbers of its own; they are to stay as they are written.
         dates = [field.name for field in table.schema if pa.types.is_temporal(field.type)]
@@ -213,7 +213,7 @@ def _read_csv(path: Path, types: dict[str, Any]) -> Any:
 
 def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
-    with _naming(path), pa_parquet.ParquetFile(path) as file:
+    with _name_file_in_errors(path), pa_parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=ROWS_PER_BATCH):
             for row in batch.to_pylist():
                 number += 1
@@ -236,7 +236,7 @@ def _value(path: Path, number: int, attribute: str, value: object) -> Value:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (number, line) of a text file, without the line's end."""
-    with _naming(path), _open_text(path, "rt") as file:
+    with _name_file_in_errors(path), _open_text(path, "rt") as file:
         for number, line in enumerate(file, start=1):
             yield number, line.rstrip("\r\n")
 
@@ -254,7 +254,7 @@ def _suffix(path: Path) -> str:
     return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
 
 
-class _naming:  # noqa: N801 - reads as a word in `with _naming(path):`
+class _name_file_in_errors:  # noqa: N801 - reads as a word in `with _name_file_in_errors(path):`
     """Turns what the operating system and Arrow say about a file into an error that names the file."""
 
     def __init__(self, path: Path) -> None:

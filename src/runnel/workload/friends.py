@@ -31,7 +31,7 @@ _TRIES_PER_TIE = 50
 
 
 class Interaction(NamedTuple):
-    """A user does something that friends want to hear of."""
+    """An action of a user that friends subscribe to."""
 
     sender: int
     recipient: int

@@ -21,7 +21,7 @@ from random import Random
 from typing import Literal
 
 from runnel.language import Op, Predicate
-from runnel.workload.draw import apportion, dealt
+from runnel.workload.draw import apportion, deal
 from runnel.workload.market import StockParameters, open_market, publishers_of, whole_symbol
 from runnel.workload.parameters import Count, Rate
 from runnel.workload.shape import Subscriber, Workload
@@ -52,12 +52,12 @@ def make_green(parameters: GreenParameters, seed: int, folder: Path) -> Workload
         places = [random.randrange(parameters.brokers) for _ in range(total)]
     else:
         capacity = capacities(parameters.brokers)
-        places = dealt(range(parameters.brokers), total, capacity, random)
+        places = deal(range(parameters.brokers), total, capacity, random)
     choices = INEQUALITIES if parameters.inequality == "mixed" else (("low", Op.LT),)
     subscribers: list[Subscriber] = []
     for (symbol, quotes), count in zip(market.items(), counts, strict=True):
         shares = (WHOLE_PERCENT, 100 - WHOLE_PERCENT)
-        for kind in dealt(("whole", "inequality"), count, shares, random):
+        for kind in deal(("whole", "inequality"), count, shares, random):
             more: tuple[Predicate, ...] = ()
             if kind == "inequality":
                 attribute, op = random.choice(choices)

@@ -16,7 +16,7 @@ from runnel.errors import InputError
 from runnel.language import Filter, Op, Predicate
 from runnel.workload.files import Event
 from runnel.workload.parameters import Count, Parameters, Rate
-from runnel.workload.shape import Loop, Publisher
+from runnel.workload.shape import Loop, WorkloadPublisher
 from runnel.workload.stocks import read_quotes, synthetic_quotes
 
 Quotes = Mapping[str, Sequence[Event]]
@@ -60,10 +60,12 @@ def open_market(parameters: StockParameters, seed: int, folder: Path) -> Quotes:
 
 def publishers_of(
     market: Quotes, rate_per_min: float, brokers: Sequence[int | None]
-) -> list[Publisher]:
+) -> list[WorkloadPublisher]:
     """One publisher per symbol; `brokers` says where each is."""
     return [
-        Publisher(f"pub-{symbol}", whole_symbol(symbol), rate_per_min / 60, Loop(quotes), broker)
+        WorkloadPublisher(
+            f"pub-{symbol}", whole_symbol(symbol), rate_per_min / 60, Loop(quotes), broker
+        )
         for (symbol, quotes), broker in zip(market.items(), brokers, strict=True)
     ]
 

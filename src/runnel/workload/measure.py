@@ -1,7 +1,7 @@
-"""What a workload does, measured: publications in order of time, matched against every subscription.
+"""Measures a workload: publications in order of time, matched against every subscription.
 
-This is how a printed number is checked against the workload itself rather than against the formula that made
-it. All subscribers count as present, whenever they join.
+So a number that a paper prints is checked against the workload itself rather than against the formula that made it. All
+subscribers count as present, whenever they join.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
 from runnel.matching import make_engine
+from runnel.quantities import SECOND
 from runnel.workload.files import Event
-from runnel.workload.shape import SECOND, Publisher, Workload
+from runnel.workload.shape import Workload, WorkloadPublisher
 
 
 @dataclass(slots=True)
-class Measured:
-    """What came of some publications; `by_group` counts matches by the subscribers' groups, if asked to."""
+class WorkloadMeasure:
+    """The matches of some publications; `by_group` counts them by the subscribers' groups, if wanted."""
 
     publications: int = 0
     matches: int = 0
@@ -39,15 +40,15 @@ class Measured:
         return self.reached / self.publications
 
 
-def timeline(workload: Workload) -> Iterator[tuple[int, Publisher, Event]]:
+def timeline(workload: Workload) -> Iterator[tuple[int, WorkloadPublisher, Event]]:
     """Every publication with its time, in order of time; without end if a publisher has none.
 
-    Publishers start one after the other within their first interval, so that they do not all speak at once.
+    Publishers start one after the other within their first interval, so that they do not all publish at once.
 
     >>> from itertools import islice
     >>> from runnel.language import EVERYTHING
     >>> from runnel.workload.shape import Loop
-    >>> pair = [Publisher(name, EVERYTHING, 1.0, Loop([{"a": 1}])) for name in ("p", "q")]
+    >>> pair = [WorkloadPublisher(name, EVERYTHING, 1.0, Loop([{"a": 1}])) for name in ("p", "q")]
     >>> [(at, one.name) for at, one, _ in islice(timeline(Workload("two", tuple(pair), ())), 3)]
     [(0, 'p'), (500000000, 'q'), (1000000000, 'p')]
     """
@@ -75,7 +76,7 @@ def measure(
     publications: int | None = None,
     seconds: float | None = None,
     groups: bool = False,
-) -> Measured:
+) -> WorkloadMeasure:
     """Match the publications of a workload: so many, or so many seconds of them.
 
     Counting by groups looks at every match, which is slow where a publication has thousands.
@@ -86,7 +87,7 @@ def measure(
         engine.add(number, one.selection)
         brokers.append(-1 if one.broker is None else one.broker)
     names = [one.group for one in workload.subscribers]
-    found = Measured(subscriptions=len(workload.subscribers))
+    found = WorkloadMeasure(subscriptions=len(workload.subscribers))
     end_ns = None if seconds is None else seconds * SECOND
     for at_ns, publisher, event in timeline(workload):
         if found.publications == publications or (end_ns is not None and at_ns >= end_ns):

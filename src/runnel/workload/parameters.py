@@ -1,7 +1,7 @@
-"""The parameters of a workload: a table as configuration has it, checked once; an error names the key.
+"""The parameters of a workload: a table of the configuration, checked once; errors name the key.
 
-Every workload declares a `Parameters` with types, limits and defaults. Units are in the names. A key that
-nobody knows is an error: a misspelt parameter must not be a parameter that is not there.
+Every workload declares a subclass of `Parameters` with types, limits and defaults. Units are in the names. An unknown
+key is an error, so that a misspelt parameter is not silently ignored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct, inspect
 
-from runnel.complaints import allowed
+from runnel.complaints import describe_allowed
 from runnel.errors import InputError
 
 Count = Annotated[int, Meta(ge=1, le=10_000_000)]
@@ -35,7 +35,7 @@ P = TypeVar("P", bound=Parameters)
 
 
 def read_parameters(shape: type[P], table: Mapping[str, Any]) -> P:
-    """Check a table against what a workload knows.
+    """Check a table and convert it to the parameters of a workload.
 
     >>> class Some(Parameters, frozen=True):
     ...     publishers: Count = 40
@@ -52,7 +52,7 @@ def read_parameters(shape: type[P], table: Mapping[str, Any]) -> P:
 
 
 def _explain(problem: str, table: Mapping[str, Any], shape: type[Parameters]) -> str:
-    """What msgspec found, in words that name the key."""
+    """Make a message that names the key from msgspec's error."""
     info = inspect.type_info(shape)
     assert isinstance(info, inspect.StructType)
     types = {field.name: field.type for field in info.fields}
@@ -65,5 +65,5 @@ def _explain(problem: str, table: Mapping[str, Any], shape: type[Parameters]) ->
         return f"these parameters cannot be read: {problem}"
     key = place["key"]
     is_text = isinstance(types[key], inspect.StrType)
-    wanted = "a text" if is_text else allowed(types[key], table[key])
+    wanted = "a text" if is_text else describe_allowed(types[key], table[key])
     return f"{key}: must be {wanted}, got {table[key]!r}"

@@ -24,7 +24,7 @@ from typing import Literal, cast
 
 from runnel.errors import InputError
 from runnel.language import Op, Predicate
-from runnel.workload.draw import dealt
+from runnel.workload.draw import deal
 from runnel.workload.files import Event
 from runnel.workload.market import StockParameters, open_market, publishers_of, whole_symbol
 from runnel.workload.parameters import Count, Rate, Share
@@ -70,8 +70,8 @@ def make_placement(parameters: PlacementParameters, seed: int, folder: Path) -> 
     subscribers: list[Subscriber] = []
     for symbol, quotes in market.items():
         chosen = random.sample(range(parameters.brokers), parameters.on_brokers)
-        fitted = _Fitted(quotes)
-        for rating in dealt(list(mix), parameters.per_publisher, list(mix.values()), random):
+        fitted = _ThresholdFit(quotes)
+        for rating in deal(list(mix), parameters.per_publisher, list(mix.values()), random):
             if parameters.thresholds == "printed":
                 more: tuple[Predicate, ...] = PRINTED[rating]
             else:
@@ -97,7 +97,7 @@ def _broker(mix: str, rating: str, chosen: Sequence[int], random: Random) -> int
     return chosen[0] if rating == "high" else random.choice(chosen[1:])
 
 
-class _Fitted:
+class _ThresholdFit:
     """Thresholds for one stock, such that a template sinks the share it should."""
 
     def __init__(self, quotes: Sequence[Event]) -> None:
@@ -116,7 +116,7 @@ class _Fitted:
         return known
 
     def _low(self, share: float) -> tuple[Predicate, ...]:
-        threshold = _above(self._values("highLow%Diff"), share * len(self._quotes))
+        threshold = _fit_threshold(self._values("highLow%Diff"), share * len(self._quotes))
         return (Predicate("highLow%Diff", Op.GT, threshold),)
 
     def _medium(self, share: float) -> tuple[Predicate, ...]:
@@ -125,12 +125,12 @@ class _Fitted:
         The move is rounded to three decimals, so many days share one value; the volume makes up for that.
         """
         wanted = share * len(self._quotes)
-        move = _above(self._values("openClose%Diff"), share**0.5 * len(self._quotes))
+        move = _fit_threshold(self._values("openClose%Diff"), share**0.5 * len(self._quotes))
         left = self._values("volume", lambda quote: cast(float, quote["openClose%Diff"]) > move)
         if len(left) < wanted:  # so many days without a move that the volume must not take any more
             move, left = -1.0, self._values("volume")
         return (
-            Predicate("volume", Op.GT, _above(left, wanted)),
+            Predicate("volume", Op.GT, _fit_threshold(left, wanted)),
             Predicate("openClose%Diff", Op.GT, move),
         )
 
@@ -140,7 +140,7 @@ class _Fitted:
         return [cast(float, quote[attribute]) for quote in self._quotes if where(quote)]
 
 
-def _above(values: Sequence[float], wanted: float) -> float:
+def _fit_threshold(values: Sequence[float], wanted: float) -> float:
     """The threshold that the nearest number of values to the wanted one lies above."""
     ordered = sorted(values, reverse=True)
     # A value below all others lets everything through; else a threshold is a value that occurs.

@@ -1,8 +1,8 @@
-"""Workloads by name: how a scenario gets one.
+"""Makes workloads by name, for scenarios and others.
 
     stocks   the quotes and subscriptions of balance, placement or green: `templates` says which
     zipf     the synthetic data sets of mesh
-    social   friends who hear each other
+    social   users who subscribe to what their friends do
     churn    any of the others, with subscribers that come and go
     events   any file of events
 
@@ -33,7 +33,7 @@ TEMPLATES = ("balance", "placement", "green")
 
 
 class _Kind(NamedTuple):
-    """How a workload's parameters look, and who makes it of them."""
+    """The parameters of a kind of workload, and the function that makes it."""
 
     shape: type[Parameters]
     make: Callable[[Any, int, Path], Workload]
@@ -54,7 +54,7 @@ def make_workload(
 
 
 def parameters_of(name: str, templates: str = "balance") -> dict[str, Any]:
-    """What a workload takes, with the defaults; a key that must be given has no default and is None.
+    """The parameters of a workload with their defaults; None for a key that must be given.
 
     >>> parameters_of("churn")["joins_per_min"]
     60.0
@@ -94,7 +94,7 @@ def _find(name: str, table: dict[str, Any]) -> _Kind:
 
 
 def _churn(parameters: ChurnParameters, seed: int, folder: Path) -> Workload:
-    """Churn is made of another workload, which only the registry can make."""
+    """Churn is based on another workload, which only the registry can make."""
     if parameters.of == "churn":
         raise InputError("of: must be a workload other than churn")
     try:

@@ -1,10 +1,10 @@
-"""The one shape of every workload: who publishes what and how fast, who wants what, and when they come and go.
+"""The classes of a workload: who publishes what and how fast, who subscribes to what, and when they come and go.
 
-    Publisher    a name, what it advertises, its rate, its events
-    Subscriber   a name, what it wants, when it joins and leaves
-    Workload     both, in order, and what was worked out about them
+    WorkloadPublisher   a name, what it advertises, its rate, its events
+    Subscriber          a name, its filter, when it joins and leaves
+    Workload            both, in order, and computed facts about them
 
-Whoever runs a workload (a scenario, a test, a figure) sees this and nothing of where it came from. Rules:
+The code that runs a workload (a scenario, a test, a figure) depends on these classes only. Rules:
 
 - A workload is data: it does not change, and iterating over events again gives the same events again.
 - Times are integer nanoseconds from the start of the workload.
@@ -22,9 +22,6 @@ from typing import Literal, NamedTuple
 from runnel.errors import InputError
 from runnel.language import Selection
 from runnel.workload.files import Event
-
-SECOND = 1_000_000_000
-MINUTE = 60 * SECOND
 
 
 class Loop:
@@ -52,7 +49,7 @@ class RateChange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Publisher:
+class WorkloadPublisher:
     """One publisher. `events` may have an end or not."""
 
     name: str
@@ -96,7 +93,7 @@ class Workload:
     """Publishers and subscribers. `facts` holds what the generator worked out, such as fitted exponents."""
 
     name: str
-    publishers: tuple[Publisher, ...]
+    publishers: tuple[WorkloadPublisher, ...]
     subscribers: tuple[Subscriber, ...]
     facts: Mapping[str, float] = field(default_factory=dict)
 
@@ -109,7 +106,7 @@ class Workload:
 
     @property
     def rate_per_s(self) -> float:
-        """What all publishers together publish at the start: what a broker gets that sinks everything."""
+        """The rate of all publishers together at the start, which a broker that subscribes to everything gets."""
         return sum(publisher.rate_per_s for publisher in self.publishers)
 
     @property

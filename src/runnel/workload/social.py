@@ -1,4 +1,4 @@
-"""The data set DT-FB of mesh: users hear what their friends do.
+"""The data set DT-FB of mesh: users subscribe to what their friends do.
 
 Printed: "extracted from real-world traces of user interaction in online social networks" on C1 (120 brokers),
 120,000 subscriptions, 6.5% matched by a publication, 3,600 msg/min in all. The method stands in a report that
@@ -36,7 +36,7 @@ from runnel.workload.friends import (
     read_interactions,
 )
 from runnel.workload.parameters import Count, Parameters, Rate, Share
-from runnel.workload.shape import Loop, Publisher, Subscriber, Workload
+from runnel.workload.shape import Loop, Subscriber, Workload, WorkloadPublisher
 
 Crowding = Annotated[float, Meta(ge=1, le=1_000)]
 
@@ -62,8 +62,8 @@ class SocialParameters(Parameters, frozen=True):
     rate_per_min: Rate = 3_600.0
 
 
-class _Placed(NamedTuple):
-    """A placement: how far from what is wanted, its locality, brokers reached per publication, user → broker."""
+class _Placement(NamedTuple):
+    """A placement: its distance from the target, its locality, brokers reached per publication, user → broker."""
 
     off: float
     locality: float
@@ -73,9 +73,9 @@ class _Placed(NamedTuple):
 
 def make_social(parameters: SocialParameters, seed: int, folder: Path) -> Workload:
     """Make the workload; `facts` tells the locality that was found and what it comes to."""
-    graph, interactions = _society(parameters, seed, folder)
+    graph, interactions = _read_or_draw(parameters, seed, folder)
     placed = _place(graph, interactions, parameters, seed)
-    wants = {user: _wants(user) for user in graph}
+    wants = {user: _friend_filter(user) for user in graph}
     subscribers = tuple(
         Subscriber(f"sub-{user}-{friend}", wants[friend], placed.homes[user], f"user-{user}")
         for user, friends in graph.items()
@@ -91,7 +91,7 @@ def make_social(parameters: SocialParameters, seed: int, folder: Path) -> Worklo
     return Workload("social", publishers, subscribers, facts)
 
 
-def _society(
+def _read_or_draw(
     parameters: SocialParameters, seed: int, folder: Path
 ) -> tuple[Graph, Sequence[Interaction]]:
     random = Random(f"{seed}/social")
@@ -106,13 +106,13 @@ def _society(
     return graph, list(draw_interactions(graph, parameters.drawn_interactions, random))
 
 
-def _wants(friend: int) -> Filter:
+def _friend_filter(friend: int) -> Filter:
     return Filter([Predicate("class", Op.EQ, CLASS), Predicate("user", Op.EQ, friend)])
 
 
 def _publishers(
     interactions: Sequence[Interaction], homes: dict[int, int], parameters: SocialParameters
-) -> tuple[Publisher, ...]:
+) -> tuple[WorkloadPublisher, ...]:
     """One publisher per broker where somebody does something, with its part of the rate."""
     spoken: dict[int, list[Event]] = {}
     for one in interactions:
@@ -126,7 +126,7 @@ def _publishers(
     each = parameters.rate_per_min / 60 / len(interactions)
     everything = Filter([Predicate("class", Op.EQ, CLASS)])
     return tuple(
-        Publisher(
+        WorkloadPublisher(
             f"pub-{broker}",
             everything,
             each * len(spoken[broker]),
@@ -139,7 +139,7 @@ def _publishers(
 
 def _place(
     graph: Graph, interactions: Sequence[Interaction], parameters: SocialParameters, seed: int
-) -> _Placed:
+) -> _Placement:
     """Find the locality with which publications reach the wanted share of brokers."""
     active = Counter(one.sender for one in interactions)
     silent = [user for user in sorted(active) if user not in graph]
@@ -147,11 +147,11 @@ def _place(
     room = int(len(users) / parameters.brokers * parameters.crowding) + 1
     wanted = parameters.reached_share * parameters.brokers
 
-    def attempt(locality: float) -> _Placed:
+    def attempt(locality: float) -> _Placement:
         random = Random(f"{seed}/homes")
         homes = _settle(graph, users, [room] * parameters.brokers, locality, random)
-        reached = _reached(graph, active, homes)
-        return _Placed(abs(reached - wanted), locality, reached, homes)
+        reached = _count_reached(graph, active, homes)
+        return _Placement(abs(reached - wanted), locality, reached, homes)
 
     best = attempt(0.0)
     if not wanted:
@@ -175,7 +175,7 @@ def _place(
 def _settle(
     graph: Graph, users: Sequence[int], free: list[int], locality: float, random: Random
 ) -> dict[int, int]:
-    """Give every user a broker with room: with the chance `locality` where most friends are, else any."""
+    """Give every user a broker with room: with probability `locality` where most friends are, else any."""
     brokers = len(free)
     homes: dict[int, int] = {}
     for user in users:
@@ -195,7 +195,7 @@ def _settle(
     return homes
 
 
-def _reached(graph: Graph, active: Counter[int], homes: dict[int, int]) -> float:
+def _count_reached(graph: Graph, active: Counter[int], homes: dict[int, int]) -> float:
     """How many brokers a publication reaches on average."""
     total = sum(
         count * len({homes[friend] for friend in graph.get(user, ())})

@@ -1,4 +1,4 @@
-"""The synthetic data sets of mesh (Fig. 8): topics under Zipf's law, subscriptions placed so that both shares come out.
+"""The synthetic data sets of mesh (Fig. 8): topics follow Zipf's law, subscriptions are placed to match printed shares.
 
 Printed: subscriptions and the share of them that a publication matches: DT1 6,552 (8%), DT2 19,472 (53%), DT3
 28,690 (9%), DT4 900 (9%), DT5 6,000 (54%), DT-C 10,000 with covering (4%) · their overlays: C1 120 brokers, C2
@@ -32,10 +32,10 @@ from typing import Literal, NamedTuple
 
 from runnel.errors import InputError
 from runnel.language import Filter, Op, Predicate
-from runnel.workload.draw import apportion, dealt, zipf_shares
+from runnel.workload.draw import apportion, deal, zipf_shares
 from runnel.workload.files import Event
 from runnel.workload.parameters import Count, Parameters
-from runnel.workload.shape import Publisher, Subscriber, Workload
+from runnel.workload.shape import Subscriber, Workload, WorkloadPublisher
 
 CLASS = "FEED"
 RANGE = 1_000
@@ -91,15 +91,13 @@ class _Topics(NamedTuple):
 
 def make_zipf(parameters: ZipfParameters, seed: int, folder: Path) -> Workload:
     """Make one of mesh's synthetic data sets; `facts` tells the exponent and both shares as expected."""
-    wanted = _wanted(parameters)
+    wanted = _adapt_data_set(parameters)
     topics = _fit(wanted, parameters.topics)
     random = Random(f"{seed}/zipf/{parameters.data_set}")
     subscribers: list[Subscriber] = []
     for topic, (count, spread) in enumerate(zip(topics.counts, topics.spreads, strict=True)):
         homes = random.sample(range(wanted.brokers), spread)
-        depths = (
-            dealt(range(len(LEVELS)), count, LEVELS, random) if wanted.covering else [0] * count
-        )
+        depths = deal(range(len(LEVELS)), count, LEVELS, random) if wanted.covering else [0] * count
         plain = _filter(topic, 0, random)
         for place, depth in enumerate(depths):
             subscribers.append(
@@ -113,7 +111,7 @@ def make_zipf(parameters: ZipfParameters, seed: int, folder: Path) -> Workload:
     rate_per_s = wanted.rate_per_min / 60 / wanted.brokers
     everything = Filter([Predicate("class", Op.EQ, CLASS)])
     publishers = tuple(
-        Publisher(
+        WorkloadPublisher(
             f"pub-{broker}",
             everything,
             rate_per_s,
@@ -137,7 +135,7 @@ def expected_shares(topics: _Topics, wanted: DataSet) -> dict[str, float]:
 
 
 class _Feed:
-    """A publisher's events, without end; every iteration gives the same."""
+    """A publisher's endless events; every iteration gives the same ones."""
 
     def __init__(self, seed: str, chances: Sequence[float], covering: bool) -> None:
         self._seed = seed
@@ -164,8 +162,8 @@ def _filter(topic: int, depth: int, random: Random) -> Filter:
     return Filter(predicates)
 
 
-def _wanted(parameters: ZipfParameters) -> DataSet:
-    """The data set with whatever the parameters change; the shares stay, so the brokers reached scale."""
+def _adapt_data_set(parameters: ZipfParameters) -> DataSet:
+    """Apply the parameters to a data set; shares stay the same, so the number of brokers reached scales."""
     known = DATA_SETS[parameters.data_set]
     for key in ("rate_per_min", "brokers", "subscriptions"):
         if (given := getattr(parameters, key)) < 0:
@@ -215,11 +213,11 @@ def _fit(wanted: DataSet, topics: int) -> _Topics:
         return sum(p * n for p, n in zip(shares, spreads(factor), strict=True))
 
     start = spreads(_solve(reached, wanted.reached, float(topics)))
-    tries = [_nudged(start, first, shares, most, wanted.reached) for first in (0, -1, 1)]
+    tries = [_nudge(start, first, shares, most, wanted.reached) for first in (0, -1, 1)]
     return _Topics(shares, counts, min(tries)[1], exponent)
 
 
-def _nudged(
+def _nudge(
     spreads: list[int], first: int, shares: list[float], most: list[int], target: float
 ) -> tuple[float, list[int]]:
     """Whole brokers rarely hit the target: change topic 1 by `first`, then let the others come nearer.

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCH = Path(__file__).parents[3] / "bench" / "matching.py"
 
 
+@pytest.mark.slow
 def test_a_quick_run_reports_every_figure(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCH), "--quick", "--workload", "stock"]
     command += ["--workload", "intervals-5-0.1", "--engine", "index", "--data", str(tmp_path)]

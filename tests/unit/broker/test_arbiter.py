@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from runnel.broker.arbiter import PRIORITY, Arbiter, Granted, Refused
+from runnel.broker.arbiter import PRIORITY, Arbiter, ClaimRefused, Granted
 
 LEASE, REST = 100, 50
 
@@ -33,7 +33,7 @@ def test_only_a_higher_priority_takes_over(arbiter: Arbiter, holder: str, claime
         assert answer == Granted(1 + LEASE)
         assert arbiter.owner("P1", 2) == claimer
     else:
-        assert answer == Refused(LEASE)
+        assert answer == ClaimRefused(LEASE)
         assert arbiter.owner("P1", 2) == holder
 
 
@@ -45,8 +45,8 @@ def test_the_owner_extends_its_lease(arbiter: Arbiter) -> None:
 def test_a_lease_ends_by_itself_and_refused_said_when(arbiter: Arbiter) -> None:
     arbiter.claim("P1", "balance", 0)
     refused = arbiter.claim("P1", "placement", 1)
-    assert isinstance(refused, Refused)
-    assert isinstance(arbiter.claim("P1", "placement", refused.retry_at - 1), Refused)
+    assert isinstance(refused, ClaimRefused)
+    assert isinstance(arbiter.claim("P1", "placement", refused.retry_at - 1), ClaimRefused)
     assert isinstance(arbiter.claim("P1", "placement", refused.retry_at), Granted)
 
 
@@ -55,7 +55,7 @@ def test_what_was_moved_rests_even_from_its_owner(arbiter: Arbiter) -> None:
     arbiter.release("P1", "balance", 10)
     assert arbiter.owner("P1", 11) is None
     for owner in ("balance", "placement"):
-        assert arbiter.claim("P1", owner, 11) == Refused(10 + REST)
+        assert arbiter.claim("P1", owner, 11) == ClaimRefused(10 + REST)
     assert arbiter.claim("P1", "balance", 10 + REST) == Granted(10 + REST + LEASE)
 
 
@@ -84,7 +84,7 @@ def test_releasing_twice_does_not_rest_for_longer(arbiter: Arbiter) -> None:
     arbiter.claim("P1", "balance", 0)
     arbiter.release("P1", "balance", 10)
     arbiter.release("P1", "balance", 40)
-    assert arbiter.claim("P1", "balance", 41) == Refused(10 + REST)
+    assert arbiter.claim("P1", "balance", 41) == ClaimRefused(10 + REST)
 
 
 def test_what_is_over_is_forgotten_and_nothing_else(arbiter: Arbiter) -> None:

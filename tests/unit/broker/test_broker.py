@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from door import ALL, Door, busy_door
-from harness import SECOND, Probe
 from runnel.broker.effects import SendMany
 from runnel.broker.events import Connected, Disconnected, FramesArrived
 from runnel.broker.links import Link, LinkConfig
 from runnel.broker.module import Context, Module
+from runnel.quantities import SECOND
 from runnel.wire import (
     PROTOCOL,
     Ack,
@@ -21,12 +21,17 @@ from runnel.wire import (
     Message,
     Missed,
     Publication,
+    Refused,
     Subscribe,
     Unadvertise,
     Unsubscribe,
+    Way,
     make_publication,
     register,
 )
+from runnel.wire.messages import Id
+from support.door import ALL, Door, busy_door
+from support.harness import MonitorProbe
 
 BEAT = SECOND
 
@@ -36,13 +41,13 @@ def door() -> Door:
     return busy_door()
 
 
-class Order(Message, frozen=True):
+class StrictMessage(Message, frozen=True):
     """A module's message that must not be passed over."""
 
-    token: int
+    token: Id
 
 
-register(252, Order, Lane.DATA)
+register(252, StrictMessage, Lane.DATA, Way.ALL)
 
 
 # -- peers that break the rules ------------------------------------------------------------------------
@@ -52,11 +57,9 @@ BROKEN: dict[str, list[Message | Publication | bytes]] = {
     "unknown tag": [b"\x00\x00\x00\x02\xc8\xc0"],
     "second Hello": [Hello(PROTOCOL, "client", "pub", 1, 0, 0, 0, 0)],
     "Missed, which is for clients": [Missed(1)],
-    "a module's message without the module": [Order(1)],
-    "withdraws what it has not": [Unsubscribe(99)],
+    "a module's message without the module": [StrictMessage(1)],
     "withdraws what is another's": [Unsubscribe(20)],
-    "subscribes under a known id": [Subscribe(20, ALL, 9)],
-    "advertises under a known id": [Advertise(8, ALL, "x", 9)],
+    "subscribes twice under one id": [Subscribe(60, ALL, 9), Subscribe(60, ALL, 9)],
     "bad attributes": [make_publication(7, 1, {}).frame()[:-1] + b"\xc1"],
 }
 
@@ -76,13 +79,38 @@ def test_a_peer_that_breaks_the_rules_is_closed_and_nobody_else(door: Door, what
     assert list(door.closed) == [1]
 
 
+TOO_LARGE = msgspec.Raw(msgspec.msgpack.encode([[(f"a{n}", ">", n) for n in range(2_000)]]))
+
+
+def test_what_is_refused_hurts_only_itself(door: Door) -> None:
+    door.arrive(
+        1,
+        Subscribe(50, TOO_LARGE, 9),
+        Advertise(51, TOO_LARGE, "x", 9),
+        Barrier(52, TOO_LARGE, "subscription"),
+        Unsubscribe(50),
+        Unadvertise(51),
+    )
+    assert not door.closed
+    reason = "it has more than 1,000 predicates"
+    assert door.received(1)[-3:] == [Refused(50, reason), Refused(51, reason), Fence(52)]
+    assert 50 not in door.broker.tables.prt and 51 not in door.broker.tables.srt
+    assert not door.received(3)
+
+
+def test_a_broker_that_hands_on_what_is_refused_breaks_the_rules(door: Door) -> None:
+    door.arrive(3, Subscribe(50, TOO_LARGE, 9))
+    assert "more than 1,000 predicates" in door.closed[3]
+
+
 def test_monitoring_that_nobody_here_takes_part_in_is_ignored(door: Door) -> None:
-    door.arrive(1, Probe(1), make_publication(7, 1, {"a": 1}))
+    door.arrive(3, MonitorProbe(1))
+    door.arrive(1, make_publication(7, 1, {"a": 1}))
     assert not door.closed
     assert [frame.identity for frame in door.received(2)] == [(7, 1)]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("what", ["garbage", "subscribes under a known id"])
+@pytest.mark.parametrize("what", ["garbage", "subscribes twice under one id"])
 def test_what_still_comes_from_a_closed_connection_counts_for_nothing(
     door: Door, what: str
 ) -> None:
@@ -188,15 +216,15 @@ def test_control_stays_in_order_with_data(door: Door) -> None:
 def test_monitoring_overtakes_data_in_the_queue_to_a_neighbour() -> None:
     class Alarm(Module):
         name = "alarm"
-        messages = (Probe,)
+        messages = (MonitorProbe,)
 
-        def message(self, context: Context, link: Link, message: Probe, now: int) -> None:
+        def message(self, context: Context, link: Link, message: MonitorProbe, now: int) -> None:
             context.send(context.links["N"], message)
 
     door = Door(modules=(Alarm(),), link=LinkConfig(window_bytes=100))
     door.connect(1, "pub")
     door.connect(3, "N", "broker")
     door.arrive(3, Subscribe(30, ALL, 9))
-    door.arrive(1, *(make_publication(7, n, {}, b"x" * 100) for n in range(1, 10)), Probe(5))
+    door.arrive(1, *(make_publication(7, n, {}, b"x" * 100) for n in range(1, 10)), MonitorProbe(5))
     first = door.received(3)
-    assert first[0] == Probe(5)
+    assert first[0] == MonitorProbe(5)

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from door import ALL, Door, busy_door
-from harness import SECOND, Network, Probe
 from runnel.broker.events import Disconnected, TimerFired
 from runnel.broker.links import Link, LinkConfig
 from runnel.broker.module import Context, Module
 from runnel.client.effects import HomeUp, MissedSome
 from runnel.language import parse
+from runnel.quantities import SECOND
 from runnel.wire import (
     Ack,
     Advertise,
@@ -26,6 +25,8 @@ from runnel.wire import (
     make_publication,
     raw_selection,
 )
+from support.door import ALL, Door, busy_door
+from support.harness import MonitorProbe, StepNetwork
 
 BEAT = SECOND
 
@@ -53,7 +54,7 @@ def test_subscriptions_and_advertisements_with_ttl_0_stay_local(door: Door) -> N
 
 
 def test_a_ttl_counts_down_on_the_way() -> None:
-    net = Network()
+    net = StepNetwork()
     for name, dials in (("B3", ()), ("B2", ("B3",)), ("B1", ("B2",))):
         net.broker(name, *dials)
     net.settle()
@@ -128,7 +129,7 @@ def test_a_slow_client_gets_the_newest_and_is_told_what_it_missed() -> None:
 
 
 def test_a_client_that_misses_some_hears_of_it_in_its_session() -> None:
-    net = Network()
+    net = StepNetwork()
     net.broker("B", client_link=LinkConfig(window_bytes=200, queue_bytes_max=1_000, ack_every=1))
     net.settle()
     publisher, id = net.publisher("pub", "B", "a > 0")
@@ -165,7 +166,8 @@ class Counter(Module):
     """Counts publications by the hops they take, answers probes, and reports by a timer."""
 
     name = "counter"
-    messages = (Probe,)
+    messages = (MonitorProbe,)
+    timers = ("counter:report",)
     watches_publications = True
     watches_tables = True
 
@@ -178,8 +180,8 @@ class Counter(Module):
     def start(self, context: Context, now: int) -> None:
         context.set_timer("counter:report", now + 5)
 
-    def message(self, context: Context, link: Link, message: Probe, now: int) -> None:
-        context.send(link, Probe(message.token + 1))
+    def message(self, context: Context, link: Link, message: MonitorProbe, now: int) -> None:
+        context.send(link, MonitorProbe(message.token + 1))
 
     def timer(self, context: Context, timer: str, now: int) -> None:
         self.fired.append((timer, now))
@@ -215,9 +217,9 @@ def test_a_module_has_its_own_messages_timers_and_hooks() -> None:
     door.connect(2, "sub")
     module.lost.clear()
     door.arrive(2, Subscribe(20, ALL, 9))
-    door.arrive(1, make_publication(7, 1, {}), Probe(41), make_publication(7, 2, {}))
+    door.arrive(1, make_publication(7, 1, {}), MonitorProbe(41), make_publication(7, 2, {}))
     assert module.seen == [("pub", (7, 1), 1), ("pub", (7, 2), 1)]
-    assert door.received(1) == [Probe(42)]
+    assert door.received(1) == [MonitorProbe(42)]
     door.now = 5
     door.event(TimerFired("counter:report"))
     assert module.fired == [("counter:report", 5)]
@@ -264,7 +266,7 @@ def test_a_module_that_does_not_watch_is_not_asked() -> None:
 def test_a_module_may_watch_only_what_is_marked(with_story: bool) -> None:
     class Partial(Counter):
         name = "partial"
-        messages = ()
+        messages = ()  # type: ignore[assignment]
         watches_publications = False
         watches_marked = True
 
@@ -312,15 +314,14 @@ def test_the_meter_counts_what_comes_and_goes(door: Door) -> None:
 
 def test_matching_is_measured_by_the_clock_that_is_given() -> None:
     ticks = iter(range(0, 1_000, 7))
-    door = Door()
-    door.broker._clock = lambda: next(ticks)
+    door = Door(clock=lambda: next(ticks))
     door.connect(1, "pub")
     door.arrive(1, make_publication(7, 1, {}))
     assert door.broker.meter.matching_ns > 0
 
 
 def test_a_broker_that_restarts_is_told_everything_again() -> None:
-    net = Network()
+    net = StepNetwork()
     net.broker("B2")
     net.broker("B1", "B2")
     net.settle()
@@ -338,7 +339,7 @@ def test_a_broker_that_restarts_is_told_everything_again() -> None:
 
 
 def test_a_cut_between_brokers_loses_nothing() -> None:
-    net = Network()
+    net = StepNetwork()
     net.broker("B2")
     net.broker("B1", "B2")
     net.settle()

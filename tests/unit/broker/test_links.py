@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness import Probe
 from runnel.broker.links import Link, LinkConfig
 from runnel.wire import (
+    PROTOCOL,
     Ack,
     Decoder,
     Fence,
@@ -17,6 +17,7 @@ from runnel.wire import (
     encode,
     make_publication,
 )
+from support.harness import MonitorProbe
 
 BEAT = 1_000
 
@@ -76,7 +77,7 @@ class Pair:
         frames = Decoder().feed(b"".join(taken))
         for frame in frames:
             if isinstance(frame, Publication):
-                target.data.received += 1
+                target.count_publications(1)
             elif isinstance(frame, Ack):
                 target.acknowledge(frame)
             else:
@@ -89,10 +90,10 @@ class Pair:
 def numbers(frames: list[Frame]) -> list[int]:
     """The counters of publications and the tokens of messages, in order; acknowledgements apart."""
     return [
-        f.counter if isinstance(f, Publication) else f.token
+        f.counter if isinstance(f, Publication) else f.token  # type: ignore[attr-defined]
         for f in frames
         if not isinstance(f, Ack)
-    ]  # type: ignore[union-attr]
+    ]
 
 
 def publication(counter: int, size: int = 0) -> bytes:
@@ -161,7 +162,7 @@ def test_an_answer_that_refuses_to_resume_is_lost(pair: Pair) -> None:
 
 def test_no_token_never_fits() -> None:
     end = Pair().a
-    assert not end.fits(Hello(0x524E4C01, "broker", "b", 0, end.token, 0, 0, 0))
+    assert not end.fits(Hello(PROTOCOL, "broker", "b", 0, end.token, 0, 0, 0))
 
 
 # -- replay --------------------------------------------------------------------------------------------
@@ -183,12 +184,38 @@ def test_what_did_not_arrive_is_replayed_once_and_in_order(pair: Pair, arrived: 
 def test_both_lanes_and_both_directions_replay_on_their_own(pair: Pair) -> None:
     for end in (pair.a, pair.b):
         end.send(publication(1))
-        end.send_message(Probe(10))
+        end.send_message(MonitorProbe(10))
         end.take(0)
     pair.cut()
     assert pair.shake_hands()
     assert numbers(pair.carry(pair.a, pair.b)) == [10, 1]
     assert numbers(pair.carry(pair.b, pair.a)) == [10, 1]
+
+
+@pytest.mark.parametrize(("arrived", "left"), [(0, [10, 1]), (1, [1]), (2, [])])
+def test_bytes_are_counted_right_whichever_lane_is_replayed(
+    pair: Pair, arrived: int, left: list[int]
+) -> None:
+    pair.a.send(publication(1))
+    pair.a.send_message(MonitorProbe(10))
+    pair.carry(pair.a, pair.b, lose_after=arrived)  # and the acknowledgement is lost
+    pair.cut()
+    assert pair.shake_hands()
+    waiting = [*pair.a.monitor.waiting, *pair.a.data.waiting]
+    assert (pair.a.waiting_bytes, pair.a.flying_bytes) == (sum(map(len, waiting)), 0)
+    assert numbers(pair.carry(pair.a, pair.b)) == left
+    pair.carry(pair.b, pair.a)
+    assert (pair.a.waiting_bytes, pair.a.flying_bytes) == (0, 0)
+
+
+def test_an_acknowledgement_of_one_lane_leaves_the_other_under_way(pair: Pair) -> None:
+    pair.a.send(publication(1))
+    pair.a.send_message(MonitorProbe(10))
+    pair.a.take(0)
+    pair.a.acknowledge(Ack(0, 1, 0, False))
+    assert pair.a.flying_bytes == len(publication(1))
+    pair.a.acknowledge(Ack(1, 1, 0, False))
+    assert pair.a.flying_bytes == 0
 
 
 def test_what_is_sent_while_the_link_is_down_waits(pair: Pair) -> None:
@@ -241,8 +268,8 @@ def test_monitoring_overtakes_data_that_waits_and_keeps_its_own_order() -> None:
     for counter in range(1, 4):
         pair.a.send(publication(counter))
     assert numbers(pair.carry(pair.a, pair.b)) == [1]
-    pair.a.send_message(Probe(10))
-    pair.a.send_message(Probe(11))
+    pair.a.send_message(MonitorProbe(10))
+    pair.a.send_message(MonitorProbe(11))
     order = []
     for _ in range(4):
         pair.carry(pair.b, pair.a)
@@ -252,8 +279,8 @@ def test_monitoring_overtakes_data_that_waits_and_keeps_its_own_order() -> None:
 
 def test_a_message_takes_the_lane_of_its_kind(pair: Pair) -> None:
     pair.a.send_message(Fence(1))
-    pair.a.send_message(Probe(1))
-    pair.a.send_message(Probe(2))
+    pair.a.send_message(MonitorProbe(1))
+    pair.a.send_message(MonitorProbe(2))
     assert (len(pair.a.data.waiting), len(pair.a.monitor.waiting)) == (1, 2)
 
 
@@ -371,15 +398,17 @@ def test_an_acknowledgement_is_cumulative_and_an_old_one_harmless(pair: Pair) ->
     assert pair.a.congested
 
 
-def test_a_heartbeat_goes_out_only_if_nothing_else_did(pair: Pair) -> None:
+def test_a_heartbeat_goes_out_unless_an_acknowledgement_did(pair: Pair) -> None:
     pair.a.heartbeat(BEAT - 1)
     assert pair.a.take(BEAT - 1) == []
     pair.a.heartbeat(BEAT)
     assert len(acks(pair.carry(pair.a, pair.b, BEAT))) == 1
     pair.a.send(publication(1))
-    pair.a.take(BEAT + 500)
+    assert len(pair.a.take(BEAT + 500)) == 1
+    pair.a.heartbeat(2 * BEAT - 1)
+    assert pair.a.take(2 * BEAT - 1) == []
     pair.a.heartbeat(2 * BEAT)
-    assert pair.a.take(2 * BEAT) == []
+    assert len(acks(pair.carry(pair.a, pair.b, 2 * BEAT))) == 1  # only that carries a watermark
 
 
 def test_no_heartbeat_on_a_link_that_is_down(pair: Pair) -> None:
@@ -420,6 +449,6 @@ def test_a_control_message_is_not_counted(pair: Pair) -> None:
     message: Message = Ack(0, 0, 0, False)
     pair.a.count(message)
     pair.a.count(Fence(1))
-    pair.a.count(Probe(1))
-    pair.a.count(Probe(2))
+    pair.a.count(MonitorProbe(1))
+    pair.a.count(MonitorProbe(2))
     assert (pair.a.data.received, pair.a.monitor.received) == (1, 2)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from runnel.broker.meter import SECOND, Load, Meter, output_ratio
+from runnel.broker.meter import Load, Meter, output_ratio
+from runnel.quantities import SECOND
 
 
 def test_a_reading_is_a_copy() -> None:

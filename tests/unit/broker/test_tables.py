@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runnel.broker.links import Link, LinkConfig
-from runnel.broker.tables import Advertisement, OwnMatcher, Tables
+from runnel.broker.tables import AdvertisementRow, OwnMatcher, Tables
 from runnel.language import parse
 from runnel.matching import make_engine
 from runnel.wire import make_publication, raw_selection
@@ -21,7 +21,7 @@ L0, L1, L2 = link(0), link(1), link(2)
 def advertise(tables: Tables, id: int, text: str, over: Link) -> None:
     selection = parse(text)
     tables.add_advertisement(
-        Advertisement(id, selection, raw_selection(selection), "publisher", 9, over)
+        AdvertisementRow(id, selection, raw_selection(selection), "publisher", 9, over)
     )
 
 
@@ -103,5 +103,5 @@ def test_what_came_over_a_link(tables: Tables) -> None:
     advertise(tables, 2, "a > 5", L1)
     subscribe(tables, 3, "a > 5", L0)
     subscribe(tables, 4, "a > 6", L0)
-    assert [sorted(ids) for ids in tables.from_link(L0)] == [[1], [3, 4]]
-    assert [list(ids) for ids in tables.from_link(L2)] == [[], []]
+    assert [sorted(ids) for ids in tables.ids_from_link(L0)] == [[1], [3, 4]]
+    assert [list(ids) for ids in tables.ids_from_link(L2)] == [[], []]

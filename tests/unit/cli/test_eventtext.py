@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from runnel.cli.eventtext import Line, as_json, as_line, exactly, parse_event, parse_line
+from runnel.cli.events import EventLine, filter_for_event, parse_event, parse_line
+from runnel.cli.show.events import as_json, as_line
 from runnel.client.events import Event
 from runnel.errors import InputError
 from runnel.wire import make_publication
@@ -60,9 +62,11 @@ def test_what_is_no_event_is_refused(words: list[str], said: str) -> None:
 
 
 def test_a_line_may_have_a_payload() -> None:
-    assert parse_line('{"a": 1}') == Line({"a": 1})
-    assert parse_line('{"attributes": {"a": 1}, "payload": "ü"}') == Line({"a": 1}, "ü".encode())
-    assert parse_line('{"attributes": "x"}') == Line({"attributes": "x"})
+    assert parse_line('{"a": 1}') == EventLine({"a": 1})
+    assert parse_line('{"attributes": {"a": 1}, "payload": "ü"}') == EventLine(
+        {"a": 1}, "ü".encode()
+    )
+    assert parse_line('{"attributes": "x"}') == EventLine({"attributes": "x"})
     with pytest.raises(InputError, match="payload_base64 cannot be read"):
         parse_line('{"attributes": {"a": 1}, "payload_base64": "?"}')
     with pytest.raises(InputError, match="expected an object"):
@@ -71,22 +75,29 @@ def test_a_line_may_have_a_payload() -> None:
 
 @pytest.mark.parametrize("payload", [b"", b"text", b"\xff\x00"])
 def test_json_is_read_back(payload: bytes) -> None:
-    attributes = {"symbol": "YHÖO", "n": 3, "x": 0.5, "ok": True}
+    attributes: dict[str, Any] = {"symbol": "YHÖO", "n": 3, "x": 0.5, "ok": True}
     event = Event(make_publication(10, 3, attributes, payload, publisher="me", time_ns=10**18))
     text = as_json(event)
-    assert parse_line(text) == Line(attributes, payload)
+    assert parse_line(text) == EventLine(attributes, payload)
     told = json.loads(text)
     assert (told["id"], told["publisher"]) == ("a-3", "me")
     assert told["time"] == "2001-09-09T01:46:40+00:00"
 
 
 def test_a_line_for_people_keeps_text_apart_from_numbers() -> None:
-    attributes = {"code": "007", "n": 7, "note": "two words", "yes": True, "word": "true", "e": ""}
+    attributes: dict[str, Any] = {
+        "code": "007",
+        "n": 7,
+        "note": "two words",
+        "yes": True,
+        "word": "true",
+        "e": "",
+    }
     line = as_line(Event(make_publication(1, 1, attributes, publisher="me")))
     assert line.endswith("me  0 hops  code='007' n=7 note='two words' yes=true word='true' e=")
 
 
 def test_exactly_wants_the_event_and_no_other() -> None:
-    wanted = exactly({"symbol": "YHOO", "ok": True})
+    wanted = filter_for_event({"symbol": "YHOO", "ok": True})
     assert wanted.matches({"symbol": "YHOO", "ok": True, "more": 1})
     assert not wanted.matches({"symbol": "YHOO", "ok": False})

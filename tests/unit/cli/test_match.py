@@ -145,7 +145,7 @@ def test_help_teaches_with_an_example() -> None:
 def test_the_installed_program_in_a_process_of_its_own(folder: Path) -> None:
     program = Path(sys.executable).with_name("runnel")
     command = [program, "match", "--filters", "filters.txt", "--events", "events.jsonl", "--json"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)  # type: ignore[arg-type]
     assert json.loads(done.stdout)["matches"] == 6
     assert done.stderr == ""
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
@@ -167,6 +167,13 @@ def test_stocks_writes_what_match_reads(tmp_path: Path) -> None:
     report = json.loads(result.stdout)
     assert (report["events"], report["filters"]) == (100, 50)
     assert report["matches"] > 0
+
+
+def test_stocks_says_what_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    made = CliRunner().invoke(main, ["stocks", str(tmp_path / "file" / "in"), "--symbols", "2"])
+    assert made.exit_code == 2
+    assert "cannot be written" in made.output
 
 
 def test_stocks_from_real_quotes(tmp_path: Path) -> None:

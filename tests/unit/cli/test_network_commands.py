@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
+from runnel.cli.broker_address import DEFAULT, VARIABLE, find_broker
 from runnel.cli.main import main
-from runnel.cli.where import DEFAULT, VARIABLE, find_broker
 from runnel.errors import InputError
-from runnel.topology.state import BrokerState, State, write_state
+from runnel.network.state import BrokerState, NetworkState, write_state
 
 COMMANDS = (
     *("up", "down", "status", "pub", "sub", "advertise", "explain", "demo", "completion"),
@@ -40,6 +42,27 @@ def test_help_is_worth_reading(command: str) -> None:
 def test_exit_codes_are_listed_where_there_are_more_than_two(command: str) -> None:
     told = run(command, "--help").output.partition("Exit codes:")[2]
     assert all(f"  {code}  " in told for code in (0, 1, 2))
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """All commands that do something, with the groups that they are in."""
+    if not isinstance(command, click.Group):
+        yield path
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        if not found.hidden:
+            yield from leaves(found, (*path, name))
+
+
+@pytest.mark.parametrize("path", [*leaves(main)], ids=" ".join)
+def test_every_command_has_examples_and_exit_codes(path: tuple[str, ...]) -> None:
+    told = run(*path, "--help").output
+    examples, _, codes = told.partition("Exit codes:")
+    assert f"runnel {' '.join(path)}" in examples.partition("Example")[2]
+    assert all(f"  {code}  " in codes for code in (0, 2))
 
 
 def test_all_commands_are_listed_and_found() -> None:
@@ -92,7 +115,7 @@ def test_a_broker_is_looked_for_in_order(tmp_path: Path, monkeypatch: pytest.Mon
         name: BrokerState(1, f"runnel://127.0.0.1:{port}", "x.log", "x.toml")
         for name, port in (("B1", 7100), ("B2", 7200))
     }
-    write_state(tmp_path, State(1, "net.toml", "running", brokers))
+    write_state(tmp_path, NetworkState(1, "net.toml", "running", brokers))
     assert find_broker(None, tmp_path).port == 7100
     assert find_broker("B2", tmp_path).port == 7200
     assert find_broker("localhost:9", tmp_path).port == 9

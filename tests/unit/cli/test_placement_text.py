@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from runnel.cli.placement import print_publishers
-from runnel.topology.placement import Found
+from runnel.cli.show.publishers import print_publishers
+from runnel.operate.publishers import Found
 
 GRAPE: dict[str, Any] = {
     "id": 7,
@@ -82,7 +82,7 @@ def test_nothing_is_cut_on_a_narrow_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "runnel.cli.tables.make_console", lambda: Console(width=80, highlight=False)
+        "runnel.cli.show.tables.make_console", lambda: Console(width=80, highlight=False)
     )
     text = printed(capsys, GRAPE, POP)
     assert "…" not in text and "publications" in text and "3 s ago" in text

@@ -7,14 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from allocation_small import small_network
-from runnel.allocation.constraints import Constraints
-from runnel.allocation.evidence import Evidence, doubts, evidence_of
-from runnel.allocation.goals import Goal, goals_of, resent_of
-from runnel.allocation.plan import BrokerLoad, Plan, from_json, to_json
-from runnel.allocation.planner import make_plan
-from runnel.cli.plantext import ROWS_MAX, kept, moves, remarks, scorecard, summary, sureness
-from runnel.cli.tables import show
+from runnel.cli.show.plans import (
+    ROWS_MAX,
+    describe_evidence,
+    moves,
+    next_steps,
+    remarks,
+    scorecard,
+    summary,
+)
+from runnel.cli.show.tables import show
+from runnel.planning.documents.constraints import Constraints
+from runnel.planning.documents.evidence import Evidence, doubts, evidence_of
+from runnel.planning.documents.goals import PlanGoal, goals_of, resent_messages_of
+from runnel.planning.documents.plan import BrokerLoad, Plan, from_json, to_json
+from runnel.planning.planner import make_plan
+from support.planning_small import small_network
 
 
 def load(output_ratio: float, subscriptions: int = 1) -> BrokerLoad:
@@ -26,7 +34,7 @@ def plan_of(**fields: object) -> Plan:
     return from_json(json.dumps({"version": 1, **plain, **fields}).encode())
 
 
-def goal(plan: Plan, name: str) -> Goal:
+def goal(plan: Plan, name: str) -> PlanGoal:
     return next(goal for goal in goals_of(plan) if goal.name == name)
 
 
@@ -58,14 +66,14 @@ def test_what_is_sent_again_goes_the_way_to_the_publishers() -> None:
     plan = Plan(
         algorithm="FBF", overlay=chain, subscriptions={}, publishers={"p": "C"}, after=after
     )
-    assert resent_of(plan).bytes == 100 * (10 * 3) + 100 * 3
+    assert resent_messages_of(plan).bytes == 100 * (10 * 3) + 100 * 3
     sized = Evidence("traces", 1.0, 1, 1, 1, 10, 0, 0, 50.0, 10.0)
     plan = Plan(
         **{key: getattr(plan, key) for key in ("algorithm", "overlay", "after", "publishers")},
         subscriptions={},
         evidence=sized,
     )
-    assert resent_of(plan).bytes == 50 * (10 * 3) + 10 * 3
+    assert resent_messages_of(plan).bytes == 50 * (10 * 3) + 10 * 3
 
 
 def test_evidence_counts_what_plans_rest_on() -> None:
@@ -79,7 +87,7 @@ def test_evidence_counts_what_plans_rest_on() -> None:
 
 def test_an_old_plan_has_a_scorecard_too(capsys: pytest.CaptureFixture[str]) -> None:
     plan = plan_of(after={"A": {**json.loads(json.dumps(loads(0.5)))}})
-    assert plan.evidence is None and plan.asked is None and sureness(None) == []
+    assert plan.evidence is None and plan.asked is None and describe_evidence(None) == []
     show(*scorecard(plan))
     told = capsys.readouterr().out
     assert "capacity" in told and "50% met" in told and "rests on" not in told
@@ -111,11 +119,11 @@ def test_a_scorecard_has_freed_brokers_and_the_first_of_many(
     assert f"{100 - ROWS_MAX} more are in the document" in told
     assert " B89 " in told and " B1 " not in told, "the most loaded come first"
     assert remarks(plan)[0] == "freed: B90, B91, B92, B93, B94, B95, B96, B97, B98, B99"
-    few = Plan(
+    first_names = Plan(
         algorithm="FBF", overlay={"A": None}, subscriptions={}, publishers={},
         before={"A": load(0.2), "Z": load(0.1)}, after={"A": load(0.3)}, freed=["Z"],
     )  # fmt: skip
-    show(*scorecard(few))
+    show(*scorecard(first_names))
     told = capsys.readouterr().out
     assert "Z" in told and "freed" in told and "10% → 0%" in told
 
@@ -156,8 +164,8 @@ def test_one_is_one_and_moves_are_of_clients_and_of_publishers() -> None:
 
 def test_after_a_plan_comes_what_can_be_done_with_it() -> None:
     file = Path("plan.json")
-    assert kept(plan_of(addresses={"A": "h:1"}), file)[1:] == [
+    assert next_steps(plan_of(addresses={"A": "h:1"}), file)[1:] == [
         "to see it again: runnel plan show plan.json",
         "to carry it out: runnel apply plan.json",
     ]
-    assert len(kept(plan_of(), file)) == 2, "nobody knows where its brokers are"
+    assert len(next_steps(plan_of(), file)) == 2, "nobody knows where its brokers are"

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from runnel.cli.status import print_network
-from runnel.cli.storytext import story_lines
-from runnel.cli.tables import show
-from runnel.cli.upview import LiveView, where_table
+from runnel.cli.show.network import LiveView, where_table
+from runnel.cli.show.status import print_network
+from runnel.cli.show.stories import story_lines
+from runnel.cli.show.tables import show
 from runnel.net.addresses import Address
-from runnel.topology.state import BrokerState
-from runnel.topology.walk import Network
+from runnel.network.state import BrokerState
+from runnel.operate.walk import LiveNetwork
 
 ADDRESS = "runnel://127.0.0.1:54321"
 
@@ -38,9 +38,9 @@ def status(name: str, *links: dict[str, Any]) -> dict[str, Any]:
     return {**told, **counts, "meter": meter}
 
 
-def found(silent: bool = False) -> Network:
+def found(silent: bool = False) -> LiveNetwork:
     links = [link("B2", "broker", not silent), link("alice", "client")]
-    network = Network({"B1": status("B1", *links)}, {"B1": Address("127.0.0.1", 54321)})
+    network = LiveNetwork({"B1": status("B1", *links)}, {"B1": Address("127.0.0.1", 54321)})
     if silent:
         network.silent["B2"] = "connection refused"
     else:
@@ -51,7 +51,7 @@ def found(silent: bool = False) -> Network:
 
 def test_no_line_ends_with_blanks(capsys: pytest.CaptureFixture[str]) -> None:
     show(where_table({"B1": BrokerState(17, ADDRESS, ".runnel/B1.log", "x.toml")}))
-    print_network(found())
+    print_network(found(), {})
     lines = capsys.readouterr().out.splitlines()
     assert any("B1" in line for line in lines)
     assert [line for line in lines if line != line.rstrip()] == []
@@ -80,22 +80,39 @@ def test_so_do_those_of_status(capsys: pytest.CaptureFixture[str]) -> None:
     """A terminal of 80 columns has no room for addresses."""
     with pytest.MonkeyPatch.context() as patch:
         narrow = Console(width=80, highlight=False)
-        patch.setattr("runnel.cli.status.make_console", lambda: narrow)
-        patch.setattr("runnel.cli.tables.make_console", lambda: narrow)
-        print_network(found())
+        patch.setattr("runnel.cli.show.status.make_console", lambda: narrow)
+        patch.setattr("runnel.cli.show.tables.make_console", lambda: narrow)
+        print_network(found(), {})
     text = capsys.readouterr().out
     assert "waiting" in text and "← waiting" in text and "1,234,567" in text and "…" not in text
 
 
+def test_a_wide_terminal_has_room_for_memory_and_tells_who_is_slow(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    network = found()
+    network.brokers["B1"]["gauges"] = {"memory_bytes": 45 << 20, "waiting_publications": 1_234}
+    network.brokers["B2"]["gauges"] = {"memory_bytes": None, "waiting_publications": None}
+    with pytest.MonkeyPatch.context() as patch:
+        wide = Console(width=100, highlight=False)
+        patch.setattr("runnel.cli.show.status.make_console", lambda: wide)
+        patch.setattr("runnel.cli.show.tables.make_console", lambda: wide)
+        print_network(network, {})
+    text = capsys.readouterr().out
+    assert "memory" in text and "127.0.0.1:54321" in text and "…" not in text
+    assert re.search(r"B1 .* 45 MiB\n", text)
+    assert "B1 has 1,234 publications to match" in text and "B2 has" not in text
+
+
 def test_status_names_who_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    print_network(found(silent=True))
+    print_network(found(silent=True), {})
     text = capsys.readouterr().out
     assert re.search("B2 +does not answer", text)
     assert "B2 does not answer; what is behind it is unknown" in text
 
 
 def test_status_warns_of_a_name_at_two_brokers(capsys: pytest.CaptureFixture[str]) -> None:
-    print_network(found())
+    print_network(found(), {})
     assert "alice is at B1 and at B2" in capsys.readouterr().out
     assert found(silent=True).doubles() == {}
 

@@ -4,24 +4,28 @@ import asyncio
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from aio import PATIENCE_S, network, pair, run, take, until
 from runnel.client.aio import State, connect
 from runnel.errors import (
+    AdvertisementRefused,
     ClientClosed,
     ConnectionFailed,
     FilterSyntaxError,
     InputError,
     NoCredit,
     PublicationInDoubt,
+    SubscriptionRefused,
 )
-from runnel.language import parse
+from runnel.language import Filter, Op, Predicate, parse
+from runnel.testing.network import InMemoryNetwork
+from support.aio import PATIENCE_S, network, pair, run, take, until
 
 
-def test_an_event_arrives_as_it_was_published():
-    async def main(net):
+def test_an_event_arrives_as_it_was_published() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect("B1", name="nasdaq") as a, net.connect("B3") as b:
             quotes = await b.subscribe("[symbol,=,'YHOO']")
             publisher = await a.advertise("symbol = 'YHOO'")
@@ -38,14 +42,14 @@ def test_an_event_arrives_as_it_was_published():
         )
         assert re.fullmatch(r"<Event \w+-1 from nasdaq: \{.*'YHOO'.*\}, 5 bytes>", repr(event))
         with pytest.raises(TypeError):
-            event.attributes["close"] = 0
+            event.attributes["close"] = 0  # type: ignore[index]
 
     with network(3) as net:
         run(main(net))
 
 
-def test_a_publisher_may_have_a_name_of_its_own():
-    async def main(net):
+def test_a_publisher_may_have_a_name_of_its_own() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect(name="desk") as client:
             subscription = await client.subscribe(parse("a > 0"))
             publisher = await client.advertise(parse("a > 0"), name="nasdaq")
@@ -56,11 +60,11 @@ def test_a_publisher_may_have_a_name_of_its_own():
         run(main(net))
 
 
-def test_what_is_published_once_routes_are_ready_arrives_and_in_order():
-    async def main(net):
+def test_what_is_published_once_routes_are_ready_arrives_and_in_order() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect("B1") as a, net.connect("B3") as b:
-            publisher = await a.advertise("a >= 0", ready=False)
-            subscription = await b.subscribe("a >= 0", ready=False)
+            publisher = await a.advertise("a >= 0", wait="nothing")
+            subscription = await b.subscribe("a >= 0", wait="nothing")
             await publisher.ready()
             await subscription.ready()
             await asyncio.gather(*(publisher.publish({"a": n}) for n in range(3000)))
@@ -71,8 +75,8 @@ def test_what_is_published_once_routes_are_ready_arrives_and_in_order():
         run(main(net))
 
 
-def test_mistakes_are_told_at_once_and_leave_nothing_behind():
-    async def main(net):
+def test_mistakes_are_told_at_once_and_leave_nothing_behind() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect() as client:
             with pytest.raises(FilterSyntaxError):
                 await client.subscribe("a = = 1")
@@ -81,7 +85,7 @@ def test_mistakes_are_told_at_once_and_leave_nothing_behind():
                 with pytest.raises(InputError, match="not what was advertised"):
                     await publisher.publish(wrong)
             with pytest.raises(InputError):
-                publisher.publish_nowait({"a": 1, "b": object()})
+                publisher.publish_nowait({"a": 1, "b": object()})  # type: ignore[dict-item]
             assert publisher.published == 0
             with pytest.raises(InputError, match="opened once"):
                 await client
@@ -98,8 +102,8 @@ def test_mistakes_are_told_at_once_and_leave_nothing_behind():
             connect("localhost").missed  # noqa: B018 - asking is the test
 
 
-def test_without_waiting_there_is_credit_or_an_error():
-    async def main(net):
+def test_without_waiting_there_is_credit_or_an_error() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with pair(net) as (publisher, subscription):
             assert publisher.credit == 4
             for n in range(4):
@@ -116,10 +120,10 @@ def test_without_waiting_there_is_credit_or_an_error():
         run(main(net))
 
 
-def test_many_are_published_in_order_up_to_the_first_mistake():
-    async def main(net):
+def test_many_are_published_in_order_up_to_the_first_mistake() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with pair(net) as (publisher, subscription):
-            events = [{"a": 0}, ({"a": 1}, b"one"), *({"a": n} for n in range(2, 100))]
+            events: list[Any] = [{"a": 0}, ({"a": 1}, b"one"), *({"a": n} for n in range(2, 100))]
             assert await publisher.publish_all(events) == publisher.confirmed == 100
             with pytest.raises(InputError, match="not what was advertised"):
                 await publisher.publish_all([{"a": 100}, {"a": -1}, {"a": 101}])
@@ -132,8 +136,8 @@ def test_many_are_published_in_order_up_to_the_first_mistake():
         run(main(net))
 
 
-def test_publishers_share_credit_and_each_is_confirmed_its_own():
-    async def main(net):
+def test_publishers_share_credit_and_each_is_confirmed_its_own() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect() as client:
             one, two = await client.advertise("a = 1"), await client.advertise("a = 2")
             await asyncio.gather(
@@ -150,13 +154,13 @@ def test_publishers_share_credit_and_each_is_confirmed_its_own():
         run(main(net))
 
 
-def test_a_flush_is_for_what_came_before_it():
-    async def main(net):
+def test_a_flush_is_for_what_came_before_it() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect() as client:
             publishers = [await client.advertise("a >= 0") for _ in range(3)]
             publishing = True
 
-            async def publish_on_and_on(publisher):
+            async def publish_on_and_on(publisher: Any) -> None:
                 while publishing:
                     await publisher.publish_all([{"a": 1}] * 3)
 
@@ -172,8 +176,8 @@ def test_a_flush_is_for_what_came_before_it():
         run(main(net))
 
 
-def test_who_waits_for_credit_and_gives_up_takes_nobody_elses():
-    async def main(net):
+def test_who_waits_for_credit_and_gives_up_takes_nobody_elses() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect() as client:
             publisher = await client.advertise("a >= 0")
             for n in range(4):
@@ -191,8 +195,8 @@ def test_who_waits_for_credit_and_gives_up_takes_nobody_elses():
         run(main(net))
 
 
-def test_reading_waits_times_out_and_loses_nothing():
-    async def main(net):
+def test_reading_waits_times_out_and_loses_nothing() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with pair(net) as (publisher, subscription):
             for timeout in (0, 0.01):
                 with pytest.raises(TimeoutError):
@@ -209,12 +213,12 @@ def test_reading_waits_times_out_and_loses_nothing():
         run(main(net))
 
 
-def test_several_tasks_may_read_and_each_event_goes_to_one():
-    async def main(net):
+def test_several_tasks_may_read_and_each_event_goes_to_one() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with pair(net) as (publisher, subscription):
             seen = []
 
-            async def read():
+            async def read() -> None:
                 async for event in subscription:
                     seen.append(event["a"])
                     await asyncio.sleep(0)
@@ -236,15 +240,15 @@ def test_several_tasks_may_read_and_each_event_goes_to_one():
         run(main(net))
 
 
-def test_a_reader_with_much_to_read_lets_others_have_their_turn():
-    async def main(net):
+def test_a_reader_with_much_to_read_lets_others_have_their_turn() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with pair(net) as (publisher, subscription):
             for n in range(1000):
                 await publisher.publish({"a": n})
             await until(lambda: subscription.unread == 1000)
             turns = 0
 
-            async def other():
+            async def other() -> None:
                 nonlocal turns
                 while True:
                     turns += 1
@@ -260,8 +264,8 @@ def test_a_reader_with_much_to_read_lets_others_have_their_turn():
         run(main(net))
 
 
-def test_unsubscribing_ends_the_iteration_and_drops_what_is_unread():
-    async def main(net):
+def test_unsubscribing_ends_the_iteration_and_drops_what_is_unread() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with pair(net) as (publisher, subscription):
             await publisher.publish({"a": 1})
             await publisher.publish({"a": 2})
@@ -281,8 +285,8 @@ def test_unsubscribing_ends_the_iteration_and_drops_what_is_unread():
         run(main(net))
 
 
-def test_a_subscription_and_a_publisher_end_with_their_block():
-    async def main(net):
+def test_a_subscription_and_a_publisher_end_with_their_block() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect() as client:
             async with await client.subscribe("a > 0") as subscription:
                 async with await client.advertise("a > 0") as publisher:
@@ -299,8 +303,8 @@ def test_a_subscription_and_a_publisher_end_with_their_block():
         run(main(net))
 
 
-def test_a_subscription_that_is_not_waited_for_is_not_left_behind():
-    async def main(net):
+def test_a_subscription_that_is_not_waited_for_is_not_left_behind() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect() as client:
             for ask in (client.subscribe, client.advertise):
                 with pytest.raises(TimeoutError):
@@ -313,8 +317,8 @@ def test_a_subscription_that_is_not_waited_for_is_not_left_behind():
         run(main(net))
 
 
-def test_closing_confirms_what_was_published_and_ends_every_wait():
-    async def main(net):
+def test_closing_confirms_what_was_published_and_ends_every_wait() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect("B2") as reader:
             subscription = await reader.subscribe("a >= 0")
             async with net.connect("B1") as writer:
@@ -337,8 +341,8 @@ def test_closing_confirms_what_was_published_and_ends_every_wait():
         run(main(net))
 
 
-def test_what_has_arrived_may_be_read_after_closing():
-    async def main(net):
+def test_what_has_arrived_may_be_read_after_closing() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect() as client:
             subscription = await client.subscribe("a >= 0")
             publisher = await client.advertise("a >= 0")
@@ -350,15 +354,15 @@ def test_what_has_arrived_may_be_read_after_closing():
         run(main(net))
 
 
-def test_an_error_in_the_block_is_the_one_that_is_raised():
-    async def fails(net):
+def test_an_error_in_the_block_is_the_one_that_is_raised() -> None:
+    async def fails(net: InMemoryNetwork) -> None:
         async with net.connect() as client:
             publisher = await client.advertise("a > 0")
             publisher.publish_nowait({"a": 1})
             net.kill("B1")
             raise ZeroDivisionError
 
-    async def main(net):
+    async def main(net: InMemoryNetwork) -> None:
         with pytest.raises(ZeroDivisionError):
             await fails(net)
 
@@ -366,8 +370,8 @@ def test_an_error_in_the_block_is_the_one_that_is_raised():
         run(main(net))
 
 
-def test_closing_without_a_broker_says_what_is_in_doubt():
-    async def main(net):
+def test_closing_without_a_broker_says_what_is_in_doubt() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         client = await net.connect(close_timeout=0.05)
         publisher = await client.advertise("a > 0")
         net.kill("B1")
@@ -381,8 +385,8 @@ def test_closing_without_a_broker_says_what_is_in_doubt():
         run(main(net))
 
 
-def test_a_broker_that_is_not_there_is_named_with_the_reason():
-    async def main(net):
+def test_a_broker_that_is_not_there_is_named_with_the_reason() -> None:
+    async def main() -> None:
         gone, away = "memory://nowhere/B1", "memory://nowhere/B2"
         started = time.monotonic()
         with pytest.raises(ConnectionFailed) as failed:
@@ -391,11 +395,11 @@ def test_a_broker_that_is_not_there_is_named_with_the_reason():
         for url in (gone, away):
             assert f"{url}: nobody listens there" in str(failed.value)
 
-    run(main(None))
+    run(main())
 
 
-def test_what_a_client_says_of_itself():
-    async def main(net):
+def test_what_a_client_says_of_itself() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         client = net.connect("B2", name="alice")
         assert (client.state, repr(client)) == (State.NEW, "<Client alice, new>")
         async with client:
@@ -408,4 +412,35 @@ def test_what_a_client_says_of_itself():
         assert repr(client) == "<Client alice, closed>"
 
     with network(2) as net:
+        run(main(net))
+
+
+TOO_LARGE = Filter([Predicate(f"a{n}", Op.GT, n) for n in range(2_000)])
+
+
+def test_what_a_broker_refuses_hurts_only_itself() -> None:
+    async def main(net: InMemoryNetwork) -> None:
+        async with pair(net) as (publisher, subscription), net.connect() as client:
+            good = await client.subscribe("a >= 0")
+            with pytest.raises(SubscriptionRefused, match="1,000 predicates"):
+                await client.subscribe(TOO_LARGE)
+            with pytest.raises(AdvertisementRefused, match="1,000 predicates"):
+                await client.advertise(TOO_LARGE)
+            later = await client.subscribe(TOO_LARGE, wait="nothing")
+            with pytest.raises(SubscriptionRefused):
+                await later.get(timeout=PATIENCE_S)
+            with pytest.raises(SubscriptionRefused):
+                async for _ in later:
+                    pass
+            with pytest.raises(SubscriptionRefused):
+                await later.ready()
+            refused = await client.advertise(TOO_LARGE, wait="nothing")
+            await good.ready()
+            with pytest.raises(AdvertisementRefused):
+                await refused.publish({"a": 1})
+            await publisher.publish({"a": 7})
+            assert await take(good, 1) == await take(subscription, 1) == [7]
+            assert (client.state, client.gaps) == (State.CONNECTED, 0)
+
+    with network() as net:
         run(main(net))

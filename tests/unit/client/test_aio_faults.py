@@ -1,18 +1,27 @@
 """The asyncio client when things go wrong: broken connections, lost brokers, moves, readers that are too slow."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from aio import PATIENCE_S, network, pair, run, take, until
 from runnel.client.aio import State, connect
-from runnel.errors import BugError, ConnectionFailed, InputError, MoveFailed, PublicationInDoubt
+from runnel.client.effects import Gap
+from runnel.errors import (
+    BugError,
+    ConnectionFailed,
+    InputError,
+    MoveFailed,
+    PublicationInDoubt,
+)
+from runnel.testing.network import InMemoryNetwork
+from support.aio import PATIENCE_S, network, pair, run, take, until
 
 # -- connections that break ---------------------------------------------------------------------------
 
 
-def test_a_broken_connection_loses_and_doubles_nothing():
-    async def main(net):
+def test_a_broken_connection_loses_and_doubles_nothing() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with pair(net, "B1", "B3") as (publisher, subscription):
             reading = asyncio.create_task(take(subscription, 4000))
             for n in range(4000):
@@ -29,8 +38,8 @@ def test_a_broken_connection_loses_and_doubles_nothing():
         run(main(net))
 
 
-def test_a_broken_connection_is_seen_and_mended():
-    async def main(net):
+def test_a_broken_connection_is_seen_and_mended() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect() as client:
             publisher = await client.advertise("a > 0")
             net.break_connections()
@@ -42,10 +51,10 @@ def test_a_broken_connection_is_seen_and_mended():
         run(main(net))
 
 
-def test_a_broker_that_lost_its_memory_leaves_doubt_and_knows_everything_again():
-    async def main(net):
-        gaps = []
-        async with pair(net, on_gap=lambda: gaps.append(1)) as (publisher, subscription):
+def test_a_broker_that_lost_its_memory_leaves_doubt_and_knows_everything_again() -> None:
+    async def main(net: InMemoryNetwork) -> None:
+        gaps: list[Gap] = []
+        async with pair(net, on_gap=gaps.append) as (publisher, subscription):
             await publisher.publish({"a": 1})
             assert await take(subscription, 1) == [1]
             assert subscription._live.gaps == 0
@@ -66,19 +75,24 @@ def test_a_broker_that_lost_its_memory_leaves_doubt_and_knows_everything_again()
             await publisher.ready()
             await publisher.publish({"a": 5})
             assert await take(subscription, 1) == [5]
-            assert (subscription._live.gaps, gaps) == (1, [1])
+            await until(lambda: len(gaps) == 2)
+            assert subscription._live.gaps == 1
+            begun, over = gaps
+            assert begun.is_open and begun.until is None and begun.link.endswith("–B1")
+            assert (over.link, over.since) == (begun.link, begun.since)
+            assert over.until is not None and over.since < over.until
 
     with network() as net:
         run(main(net))
 
 
-def test_asking_for_readiness_without_a_broker_waits_for_one():
-    async def main(net):
+def test_asking_for_readiness_without_a_broker_waits_for_one() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect() as client:
             await asyncio.to_thread(net.kill, "B1")
             await until(lambda: client.state is State.RECONNECTING)
             asking = asyncio.create_task(client.subscribe("a > 0"))
-            withdrawn = await client.subscribe("b > 0", ready=False)
+            withdrawn = await client.subscribe("b > 0", wait="nothing")
             refused = asyncio.create_task(withdrawn.ready())
             await asyncio.sleep(0)
             withdrawn.unsubscribe()
@@ -93,19 +107,23 @@ def test_asking_for_readiness_without_a_broker_waits_for_one():
         run(main(net))
 
 
-def test_the_next_of_the_list_takes_over_when_a_broker_is_lost():
-    async def main(net):
+def test_the_next_of_the_list_takes_over_when_a_broker_is_lost() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         urls = ["memory://nowhere/B0", net.url("B1"), net.url("B3")]
-        async with connect(urls) as client, net.connect("B3") as writer:
+        async with (
+            connect(urls, failover_patience_s=0) as client,
+            net.connect("B3") as writer,
+        ):
             assert client.broker == "B1"
             subscription = await client.subscribe("a >= 0")
             publisher = await writer.advertise("a >= 0")
             await asyncio.to_thread(net.kill, "B1")
             await until(lambda: client.broker == "B3")
-            await subscription.ready()
+            await subscription.ready(wait="reachable")
             await publisher.publish({"a": 1})
             assert await take(subscription, 1) == [1]
             await asyncio.to_thread(net.restart, "B1")
+            await subscription.ready()
             await asyncio.to_thread(net.kill, "B3")
             await until(lambda: client.broker == "B1" and client.state is State.CONNECTED)
 
@@ -113,8 +131,8 @@ def test_the_next_of_the_list_takes_over_when_a_broker_is_lost():
         run(main(net))
 
 
-def test_of_two_clients_of_one_name_the_first_is_told_that_it_is_not_wanted():
-    async def main(net):
+def test_of_two_clients_of_one_name_the_first_is_told_that_it_is_not_wanted() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         first = await net.connect(name="twin")
         subscription = await first.subscribe("a > 0")
         async with net.connect(name="twin") as second:
@@ -130,14 +148,14 @@ def test_of_two_clients_of_one_name_the_first_is_told_that_it_is_not_wanted():
         run(main(net))
 
 
-def test_an_error_inside_is_told_to_everybody_who_waits():
-    async def main(net):
+def test_an_error_inside_is_told_to_everybody_who_waits() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect() as client:
             subscription = await client.subscribe("a > 0")
             reading = asyncio.create_task(subscription.get())
             iterating = asyncio.create_task(anext(subscription))
             await asyncio.sleep(0)
-            client._live.session.config = None  # what no caller can do
+            client._live.session.homes = None  # type: ignore[assignment]  # what no caller can do
             client._live.driver._tick()
             with pytest.raises(BugError, match="error of its own"):
                 await reading
@@ -154,13 +172,13 @@ def test_an_error_inside_is_told_to_everybody_who_waits():
 # -- moves --------------------------------------------------------------------------------------------
 
 
-def test_a_move_loses_and_doubles_nothing():
-    async def main(net):
+def test_a_move_loses_and_doubles_nothing() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect("B1") as reader, net.connect("B2") as writer:
             publisher = await writer.advertise("a >= 0")
             subscription = await reader.subscribe("a >= 0")
 
-            async def publish():
+            async def publish() -> None:
                 for n in range(3000):
                     await publisher.wait_credit()
                     publisher.publish_nowait({"a": n})
@@ -180,8 +198,8 @@ def test_a_move_loses_and_doubles_nothing():
         run(main(net))
 
 
-def test_a_move_to_nowhere_fails_and_changes_nothing():
-    async def main(net):
+def test_a_move_to_nowhere_fails_and_changes_nothing() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with pair(net, "B1", "B2") as (publisher, subscription):
             async with net.connect() as client:
                 with pytest.raises(MoveFailed, match="nobody listens there"):
@@ -202,16 +220,16 @@ def test_a_move_to_nowhere_fails_and_changes_nothing():
 SMALL = {"window_bytes": 8_000, "queue_bytes_max": 16_000}
 
 
-def test_a_slow_reader_is_told_exactly_how_many_it_missed():
-    async def main(net):
-        told = []
+def test_a_slow_reader_is_told_exactly_how_many_it_missed() -> None:
+    async def main(net: InMemoryNetwork) -> None:
+        told: list[Any] = []
         options = {"backlog_bytes_max": 20_000, "on_missed": told.append}
         async with pair(net, **options) as (publisher, subscription):
             for n in range(1000):
                 await publisher.publish({"a": n}, bytes(500))
             held = subscription.unread
             assert held * 1000 < 100_000, "what waits here is bounded"
-            seen = []
+            seen: list[Any] = []
             while len(seen) + subscription.missed < 1000:
                 seen += await take(subscription, 1)
             assert seen == sorted(set(seen))
@@ -226,8 +244,8 @@ def test_a_slow_reader_is_told_exactly_how_many_it_missed():
         run(main(net))
 
 
-def test_publishing_while_reading_does_not_wait_for_itself():
-    async def main(net):
+def test_publishing_while_reading_does_not_wait_for_itself() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with net.connect(backlog_bytes_max=5_000) as client:
             echo = await client.advertise("b >= 0")
             replies = await client.subscribe("b >= 0")
@@ -249,17 +267,17 @@ def test_publishing_while_reading_does_not_wait_for_itself():
         run(main(net))
 
 
-def test_asking_for_more_while_reading_does_not_wait_for_itself():
-    async def main(net):
+def test_asking_for_more_while_reading_does_not_wait_for_itself() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with pair(net, backlog_bytes_max=20_000) as (publisher, subscription):
             for n in range(60):
                 await publisher.publish({"a": n}, bytes(500))
             live = subscription._live
-            await until(lambda: live.session.holding)
+            await until(lambda: live.session.homes.holding)
             await subscription.ready()  # its fence comes behind what nobody has read
             await live.move_to(net.url("B2"), PATIENCE_S)
-            assert live.session.holding, "once it is there, the rest may wait again"
-            seen = []
+            assert live.session.homes.holding, "once it is there, the rest may wait again"
+            seen: list[Any] = []
             while len(seen) + subscription.missed < 60:
                 seen += await take(subscription, 1)
             assert seen == sorted(seen)
@@ -268,15 +286,15 @@ def test_asking_for_more_while_reading_does_not_wait_for_itself():
         run(main(net))
 
 
-def test_what_is_read_makes_room_again():
-    async def main(net):
+def test_what_is_read_makes_room_again() -> None:
+    async def main(net: InMemoryNetwork) -> None:
         async with pair(net, backlog_bytes_max=20_000) as (publisher, subscription):
             live = subscription._live
             for n in range(50):
                 await publisher.publish({"a": n}, bytes(500))
-            await until(lambda: live.session.holding)
+            await until(lambda: live.session.homes.holding)
             assert await take(subscription, 50) == list(range(50))
-            assert not live.session.holding
+            assert not live.session.homes.holding
             assert (live.backlog.bytes, subscription.missed) == (0, 0)
             publisher.publish_nowait({"a": 50}, bytes(500))
             assert await take(subscription, 1) == [50]

@@ -4,13 +4,17 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from runnel.client import aio, blocking
 from runnel.client.aio import State
+from runnel.client.publisher import Publisher as AsyncPublisher
+from runnel.client.subscription import Subscription as AsyncSubscription
 from runnel.errors import (
     ClientClosed,
     ConnectionFailed,
@@ -26,7 +30,7 @@ PATIENCE_S = 20
 
 
 @contextmanager
-def network(brokers=1, **settings):
+def network(brokers: int = 1, **settings: Any) -> Iterator[InMemoryNetwork]:
     """A network; no thread is left behind."""
     before = set(threading.enumerate())
     with InMemoryNetwork(brokers, settings=settings) as running:
@@ -34,11 +38,11 @@ def network(brokers=1, **settings):
     assert set(threading.enumerate()) == before
 
 
-def take(subscription, count):
+def take(subscription: blocking.BlockingSubscription, count: int) -> list[Any]:
     return [subscription.get(PATIENCE_S)["a"] for _ in range(count)]
 
 
-def test_events_arrive_and_the_iteration_ends_with_the_subscription():
+def test_events_arrive_and_the_iteration_ends_with_the_subscription() -> None:
     with network(3) as net, net.connect_blocking("B3") as reader:
         subscription = reader.subscribe("a >= 0", timeout=PATIENCE_S)
         with net.connect_blocking("B1", name="nasdaq") as writer:
@@ -60,19 +64,27 @@ def test_events_arrive_and_the_iteration_ends_with_the_subscription():
         assert (subscription.unread, subscription.missed) == (0, 0)
 
 
-def test_every_name_of_the_asyncio_client_is_there():
+def test_every_name_of_the_asyncio_client_is_there() -> None:
     for ours, theirs in (
-        (blocking.Client, aio.Client),
-        (blocking.Subscription, blocking.AsyncSubscription),
-        (blocking.Publisher, blocking.AsyncPublisher),
+        (blocking.BlockingClient, aio.Client),
+        (blocking.BlockingSubscription, AsyncSubscription),
+        (blocking.BlockingPublisher, AsyncPublisher),
     ):
-        internal = {"arrived", "end", "settle", "take_all", "take_untold"}
-        internal |= {"publish_batch", "settled", "wait", "is_over", "live", "pause", "go_on"}
+        internal = {
+            "add",
+            "end",
+            "settle",
+            "take_all",
+            "take_unreported",
+            "refuse",
+            "take_refusals",
+        }
+        internal |= {"publish_batch", "wait_settled", "wait", "is_over", "live", "pause", "resume"}
         names = {name for name in vars(theirs) if not name.startswith("_")} - internal
         assert names <= set(dir(ours)), theirs
 
 
-def test_reading_times_out_and_loses_nothing():
+def test_reading_times_out_and_loses_nothing() -> None:
     with network() as net, net.connect_blocking() as client:
         subscription = client.subscribe("a >= 0")
         publisher = client.advertise("a >= 0")
@@ -84,7 +96,7 @@ def test_reading_times_out_and_loses_nothing():
         assert take(subscription, 2) == [1, 2]
 
 
-def test_several_threads_may_read_and_publish():
+def test_several_threads_may_read_and_publish() -> None:
     with network() as net, net.connect_blocking() as client:
         subscription = client.subscribe("a >= 0")
         publisher = client.advertise("a >= 0")
@@ -102,7 +114,7 @@ def test_several_threads_may_read_and_publish():
         assert sorted(seen) == list(range(300))
 
 
-def test_what_one_thread_fetched_wakes_the_others_that_wait():
+def test_what_one_thread_fetched_wakes_the_others_that_wait() -> None:
     with network() as net, net.connect_blocking() as client:
         subscription = client.subscribe("a >= 0")
         publisher = client.advertise("a >= 0")
@@ -116,7 +128,7 @@ def test_what_one_thread_fetched_wakes_the_others_that_wait():
             subscription.get(0)
 
 
-def test_credit_without_waiting():
+def test_credit_without_waiting() -> None:
     with (
         network(limits={"credit_max": 2, "credit_min": 1}) as net,
         net.connect_blocking() as client,
@@ -138,7 +150,7 @@ def test_credit_without_waiting():
         publisher.withdraw()
 
 
-def test_errors_are_those_of_the_asyncio_client():
+def test_errors_are_those_of_the_asyncio_client() -> None:
     with network() as net:
         with pytest.raises(ConnectionFailed, match="nobody listens there"):
             blocking.connect("memory://nowhere/B1", timeout=0.05)
@@ -158,7 +170,7 @@ def test_errors_are_those_of_the_asyncio_client():
         client.close()
 
 
-def test_a_client_moves():
+def test_a_client_moves() -> None:
     with (
         network(2) as net,
         net.connect_blocking("B1") as client,
@@ -173,7 +185,7 @@ def test_a_client_moves():
         assert take(subscription, 1) == [1]
 
 
-def test_closing_ends_a_wait_in_another_thread():
+def test_closing_ends_a_wait_in_another_thread() -> None:
     with network() as net, net.connect_blocking() as client:
         subscription = client.subscribe("a >= 0")
         with ThreadPoolExecutor(2) as threads:
@@ -234,8 +246,9 @@ with InMemoryNetwork() as net:
 @pytest.mark.parametrize(
     ("kind", "said"), [("blocking", "interrupted, then 1\n"), ("aio", "interrupted\nleft\n")]
 )
-def test_ctrl_c_interrupts_a_wait_and_leaves_cleanly(kind, said):
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+def test_ctrl_c_interrupts_a_wait_and_leaves_cleanly(kind: str, said: str) -> None:
+    # Programs inherit that a signal is ignored; a handler, such as Spark's, they do not.
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", INTERRUPTED, kind],
         capture_output=True,

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from crossed import Crossed, publish
-from harness import SECOND
-from runnel.client.crossing import Stage
-from runnel.client.effects import Confirmed, Moved, Unconfirmed
-from runnel.client.migration import Migration
+from runnel.client.effects import Confirmed, Moved, Ready, Unconfirmed
+from runnel.client.migration import PublisherMigration
 from runnel.client.move import Move
 from runnel.errors import InputError
-from runnel.wire import Advertise, Publication, Reached
+from runnel.quantities import SECOND
+from runnel.wire import Advertise, Publication, Reached, Stage
+from support.crossed import TwoGenerations, publish
 
 OLD, BOTH, AHEAD, NEW = Stage
 
 
-def published_at(network: Crossed, broker: str) -> list[int]:
+def published_at(network: TwoGenerations, broker: str) -> list[int]:
     return [p.attributes["a"] for p in network.of_kind("p", broker, Publication)]  # type: ignore[misc]
 
 
@@ -24,7 +23,7 @@ def published_at(network: Crossed, broker: str) -> list[int]:
 
 
 def test_it_goes_where_it_is_told_and_loses_nothing_on_the_way() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, s, _ = network.pair()
     for stage in (OLD, BOTH, AHEAD, NEW):
         network.goal(stage)
@@ -41,7 +40,7 @@ def test_it_goes_where_it_is_told_and_loses_nothing_on_the_way() -> None:
 
 
 def test_each_stage_is_told_to_both_brokers() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     network.pair()
     for stage in (BOTH, AHEAD, NEW):
         network.goal(stage)
@@ -53,7 +52,7 @@ def test_each_stage_is_told_to_both_brokers() -> None:
 
 
 def test_one_that_goes_far_at_once_takes_every_step() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     network.goal(BOTH)
     network.goal(BOTH, p=NEW)
@@ -66,19 +65,19 @@ def test_one_that_goes_far_at_once_takes_every_step() -> None:
 
 
 def test_joining_waits_for_all_routes_ahead() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     _, _, s, _ = network.pair()
     network.hold("B#2", "A#2")  # from where the fence comes
     network.goal(BOTH)
     assert s.ahead is not None and s.ahead.registered
-    assert s.stage == OLD and network.reported("B#1", "s").stage == OLD
+    assert s.stage == OLD and network.report_of("B#1", "s").stage == OLD
     network.release("B#2", "A#2")
     network.settle()
-    assert s.stage == BOTH and network.reported("B#1", "s").stage == BOTH
+    assert s.stage == BOTH and network.report_of("B#1", "s").stage == BOTH
 
 
 def test_whoever_comes_is_told_and_catches_up() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     network.goal(AHEAD)
     p, id, s, _ = network.pair()
     assert p.stage == s.stage == AHEAD
@@ -88,11 +87,11 @@ def test_whoever_comes_is_told_and_catches_up() -> None:
 
 
 def test_who_comes_when_others_have_left_publishes_nothing_where_nobody_is() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     network.goal(NEW)
     network.hold("B#2", "p")
     p, id = network.publisher("p", "at://A", "a > 0")
-    assert p.stage == OLD and p.pausing and p.credit == 0
+    assert p.stage == OLD and p.crossing.pausing and p.credit == 0
     network.release("B#2", "p")
     network.settle()
     assert p.home is not None and p.home.generation == 2 and p.credit > 0
@@ -104,7 +103,7 @@ def test_who_comes_when_others_have_left_publishes_nothing_where_nobody_is() -> 
 
 
 def test_publishing_goes_on_while_routes_ahead_are_waited_for() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     network.goal(BOTH)
     network.hold("B#2", "p")
@@ -119,22 +118,22 @@ def test_publishing_goes_on_while_routes_ahead_are_waited_for() -> None:
 
 
 def test_publishing_pauses_until_the_old_network_is_dry() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     network.goal(BOTH)
     publish(p, id, 1)
     network.hold("B#1", "A#1")  # from where the fence of the old network comes
     network.goal(AHEAD)
-    assert p.stage == BOTH and p.pausing and p.credit == 0
+    assert p.stage == BOTH and p.crossing.pausing and p.credit == 0
     with pytest.raises(InputError, match="no credit"):
         publish(p, id, 2)
     network.release("B#1", "A#1")
     network.settle()
-    assert p.stage == AHEAD and not p.pausing and p.credit > 0
+    assert p.stage == AHEAD and not p.crossing.pausing and p.credit > 0
 
 
 def test_a_session_without_publishers_does_not_wait_for_anything_to_dry() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     _, _, s, _ = network.pair()
     network.goal(BOTH)
     network.hold("B#1", "s")
@@ -145,7 +144,7 @@ def test_a_session_without_publishers_does_not_wait_for_anything_to_dry() -> Non
 
 
 def test_what_was_published_before_is_confirmed_and_none_is_in_doubt() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     network.goal(BOTH)
     network.hold("p", "A#1")
@@ -163,7 +162,7 @@ def test_what_was_published_before_is_confirmed_and_none_is_in_doubt() -> None:
 
 
 def test_what_a_lost_broker_had_not_confirmed_is_told_to_be_in_doubt() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     network.goal(BOTH)
     network.hold("p", "A#1")
@@ -180,7 +179,7 @@ def test_what_a_lost_broker_had_not_confirmed_is_told_to_be_in_doubt() -> None:
 
 
 def test_the_old_home_is_left_when_it_has_brought_what_there_was() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, s, _ = network.pair()
     network.goal(BOTH)
     network.hold("B#1", "s")
@@ -197,31 +196,31 @@ def test_the_old_home_is_left_when_it_has_brought_what_there_was() -> None:
 
 
 def test_an_old_home_that_is_lost_is_not_waited_for() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     _, _, s, _ = network.pair()
     network.goal(AHEAD)
     network.hold("B#1", "s")
     network.goal(NEW)
     assert s.stage == AHEAD
     network.advance(60 * SECOND)
-    assert network.effects("s", Moved) == [Moved("at://A#2", gap=True)]
+    assert network.effects("s", Moved) == [Moved("at://A#2")]
 
 
 def test_to_close_is_to_leave_both() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, _, _, _ = network.pair()
     network.goal(AHEAD)
     p.close()
     network.settle()
     assert all("p" not in network.nodes[broker].links for broker in ("A#1", "B#2"))
-    assert p.is_settled and not p.pausing
+    assert p.is_settled and not p.crossing.pausing
 
 
 # -- backward -------------------------------------------------------------------------------------------
 
 
 def test_it_goes_back_step_by_step_and_loses_nothing() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, s, _ = network.pair()
     network.goal(AHEAD)
     publish(p, id, 1)
@@ -239,7 +238,7 @@ def test_it_goes_back_step_by_step_and_loses_nothing() -> None:
 
 
 def test_publishers_that_return_have_other_ids() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     network.pair()
     network.goal(AHEAD)
     network.goal(BOTH)
@@ -249,7 +248,7 @@ def test_publishers_that_return_have_other_ids() -> None:
 
 
 def test_returning_pauses_only_while_the_new_network_dries() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     network.goal(AHEAD)
     publish(p, id, 1)
@@ -267,7 +266,7 @@ def test_returning_pauses_only_while_the_new_network_dries() -> None:
 
 
 def test_the_new_home_is_left_when_it_has_brought_what_there_was() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, s, _ = network.pair()
     network.goal(AHEAD)
     network.hold("A#2", "s")
@@ -282,7 +281,7 @@ def test_the_new_home_is_left_when_it_has_brought_what_there_was() -> None:
 
 
 def test_joining_is_given_up_at_once() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, _, _, _ = network.pair()
     network.hold("B#2", "p")
     network.goal(BOTH)
@@ -292,7 +291,7 @@ def test_joining_is_given_up_at_once() -> None:
 
 
 def test_called_back_before_it_was_ready_it_never_pauses() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, _, _, _ = network.pair()
     network.goal(BOTH)
     network.hold("B#2", "p")
@@ -300,29 +299,29 @@ def test_called_back_before_it_was_ready_it_never_pauses() -> None:
     network.goal(BOTH)
     network.release("B#2", "p")
     network.settle()
-    assert p.stage == BOTH and p.credit > 0 and not p.pausing
-    assert network.reported("A#1", "p").is_settled
+    assert p.stage == BOTH and p.credit > 0 and not p.crossing.pausing
+    assert network.report_of("A#1", "p").is_settled
 
 
 def test_called_back_while_the_old_network_dries_it_crosses_and_returns() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     network.goal(BOTH)
     publish(p, id, 1)
     network.hold("B#1", "A#1")
     network.goal(AHEAD)
     network.goal(BOTH)
-    assert p.pausing
+    assert p.crossing.pausing
     network.release("B#1", "A#1")
     network.settle()
-    assert p.stage == BOTH and not p.pausing
+    assert p.stage == BOTH and not p.crossing.pausing
     publish(p, id, 2)
     network.settle()
     assert network.delivered("s") == [1, 2]
 
 
 def test_forward_again_after_it_was_called_back() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     for value, stage in enumerate((AHEAD, BOTH, OLD, BOTH, AHEAD, BOTH, AHEAD, NEW), 1):
         network.goal(stage)
@@ -336,7 +335,7 @@ def test_forward_again_after_it_was_called_back() -> None:
 
 
 def test_an_older_goal_is_not_heard() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, _, _, _ = network.pair()
     network.goal(BOTH)
     network.version = 5
@@ -347,7 +346,7 @@ def test_an_older_goal_is_not_heard() -> None:
 
 
 def test_a_goal_for_the_generation_that_it_is_in_is_reached() -> None:
-    network = Crossed([2])
+    network = TwoGenerations([2])
     network.goal(AHEAD)
     p, _ = network.publisher("p", "at://A#2", "a > 0")
     assert network.of_kind("p", "A#2", Reached) == [Reached(2, NEW, 3)]
@@ -355,18 +354,18 @@ def test_a_goal_for_the_generation_that_it_is_in_is_reached() -> None:
 
 
 def test_nobody_moves_or_migrates_meanwhile() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     network.goal(BOTH)
     with pytest.raises(InputError, match="switched to another plan"):
         p.move_to("at://B", network.now)
     target = network.session("p/1", "at://B")
     with pytest.raises(InputError, match="wait"):
-        Migration(id, p, target, network.now, SECOND)
+        PublisherMigration(id, p, target, network.now, SECOND)
 
 
 def test_a_goal_that_comes_during_a_move_waits_for_its_end() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, s, _ = network.pair()
     network.hold("B#1", "s")
     s.move_to("at://A", network.now)
@@ -385,21 +384,38 @@ def test_a_goal_that_comes_during_a_move_waits_for_its_end() -> None:
 
 
 def test_a_goal_that_comes_during_a_migration_waits_for_its_end() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
-    p.pause(id)
+    p.advertiser.pause(id)
     network.goal(BOTH)
     assert p.ahead is None
-    p.go_on(id)
+    p.advertiser.resume(id)
     network.advance(SECOND)
     assert p.stage == BOTH
 
 
 def test_one_goal_does_not_wait_for_a_publisher_that_migrates_after_it() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     target = network.session("p/1", "at://B")
-    migration = Migration(id, p, target, network.now, 10 * SECOND)
+    migration = PublisherMigration(id, p, target, network.now, 10 * SECOND)
     network.goal(BOTH)
     assert migration.advance(network.now), "it is undone: brokers know nothing of it yet"
     assert id in p.publishers and not p.publishers[id].paused
+
+
+# -- ready in both --------------------------------------------------------------------------------------
+
+
+def test_ready_in_both_names_what_is_missing_in_either() -> None:
+    network = TwoGenerations()
+    network.pair()
+    network.goal(BOTH)
+    session, id = network.subscriber("later", "at://B", "a > 1")
+    assert session.ahead is not None
+    network.crash("A#1")
+    network.advance(4 * SECOND)
+    session.ready(id)
+    network.settle()
+    (*_, last) = network.effects("later", Ready)
+    assert last.missing == ("A#1–B#1",)

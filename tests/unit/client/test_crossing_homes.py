@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from crossed import Crossed, publish
-from harness import SECOND
-from runnel.client.crossing import Stage
 from runnel.client.effects import Moved, MoveGivenUp, Ready
 from runnel.client.move import Move
 from runnel.language import parse
-from runnel.wire import Fence, Goal, Publication
+from runnel.quantities import SECOND
+from runnel.wire import Fence, Goal, Publication, Stage
+from support.crossed import TwoGenerations, publish
 
 OLD, BOTH, AHEAD, NEW = Stage
 
@@ -18,9 +17,9 @@ OLD, BOTH, AHEAD, NEW = Stage
 # -- order ----------------------------------------------------------------------------------------------
 
 
-def overtaken() -> Crossed:
+def overtaken() -> TwoGenerations:
     """The old home of s is slow: 1 and 2 are there, and p has crossed and published 3 and 4."""
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     network.goal(BOTH)
     network.hold("B#1", "s")
@@ -66,7 +65,7 @@ def test_a_home_is_left_when_the_one_that_is_waited_for_is_lost() -> None:
 
 
 def test_what_comes_back_is_held_too_and_what_crosses_again() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, s, _ = network.pair()
     network.goal(BOTH, p=AHEAD)
     publish(p, id, 1)
@@ -134,7 +133,7 @@ def test_the_fence_for_one_advertisement_does_not_let_out_another() -> None:
 
 
 def test_what_another_publisher_of_that_client_sent_lets_out_nothing() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, s, _ = network.pair()
     s.subscribe(parse("b > 0"))
     network.goal(BOTH)
@@ -187,7 +186,7 @@ def test_what_is_held_comes_out_when_the_other_home_is_given_up() -> None:
 
 
 def test_held_publications_fill_no_memory_while_the_other_home_is_away() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id = network.publisher("p", "at://A", "a > 0")
     s = network.session("s", "at://B", held_bytes_max=1_000)
     s.subscribe(parse("a > 0"))
@@ -207,14 +206,14 @@ def test_held_publications_fill_no_memory_while_the_other_home_is_away() -> None
     network.release("s", "B#1")
     network.advance(SECOND)
     assert network.delivered("s") == list(range(1, 12))
-    assert not s.ahead.link.holding and s.ahead.held_bytes == 0
+    assert not s.ahead.link.holding and s.ahead.held.bytes == 0
 
 
 # -- readiness ------------------------------------------------------------------------------------------
 
 
 def test_it_is_ready_when_it_is_ready_in_both() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     _, _, s, _ = network.pair()
     network.goal(BOTH)
     network.hold("A#2", "s")
@@ -228,7 +227,7 @@ def test_it_is_ready_when_it_is_ready_in_both() -> None:
 
 
 def test_who_waits_to_be_ready_still_does_when_the_old_home_is_left() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     _, _, s, id = network.pair()
     network.goal(AHEAD)
     network.hold("s", "B#1")
@@ -243,7 +242,7 @@ def test_who_waits_to_be_ready_still_does_when_the_old_home_is_left() -> None:
 
 
 def test_what_is_subscribed_and_advertised_meanwhile_is_so_in_both() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, _, s, _ = network.pair()
     network.goal(BOTH)
     s.subscribe(parse("b > 0"))
@@ -262,7 +261,7 @@ def test_what_is_subscribed_and_advertised_meanwhile_is_so_in_both() -> None:
 @pytest.mark.parametrize("stage", [BOTH, AHEAD])
 @pytest.mark.parametrize("process", ["A#1", "B#2"])
 def test_a_home_that_lost_its_memory_is_set_up_and_told(stage: Stage, process: str) -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, s, _ = network.pair()
     network.goal(stage)
     name, generation = process.split("#")
@@ -271,8 +270,8 @@ def test_a_home_that_lost_its_memory_is_set_up_and_told(stage: Stage, process: s
     network.goal(stage)
     network.advance(5 * SECOND)
     assert p.stage == s.stage == stage
-    assert network.reported(process, "p").stage == stage
-    assert network.reported(process, "p").is_settled
+    assert network.report_of(process, "p").stage == stage
+    assert network.report_of(process, "p").is_settled
     network.goal(NEW)
     network.advance(5 * SECOND)
     publish(p, id, 7)
@@ -281,12 +280,12 @@ def test_a_home_that_lost_its_memory_is_set_up_and_told(stage: Stage, process: s
 
 
 def test_a_home_that_lost_its_memory_owes_no_fence_any_more() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, _, _ = network.pair()
     network.goal(BOTH)
     network.hold("B#1", "A#1")
     network.goal(AHEAD)
-    assert p.stage == BOTH and p.pausing, "the old network is to be dry first"
+    assert p.stage == BOTH and p.crossing.pausing, "the old network is to be dry first"
     network.crash("A#1")
     network.start("A", 1)
     network.settle()
@@ -303,7 +302,7 @@ def test_a_home_that_lost_its_memory_owes_no_fence_any_more() -> None:
 def test_one_whose_new_home_has_only_the_old_generation_gets_there_all_the_same(
     stage: Stage,
 ) -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, s, _ = network.pair()
     network.goal(stage)
     for name in ("B#1", "B#2"):  # B starts anew, and has not been told to open the new one yet
@@ -324,7 +323,7 @@ def test_one_whose_new_home_has_only_the_old_generation_gets_there_all_the_same(
 
 
 def test_one_that_was_away_when_the_old_generation_ended_is_taken_in_by_the_new() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     p, id, s, _ = network.pair()
     network.goal(AHEAD)
     network.unreachable |= dict.fromkeys(("B#1", "B#2"))
@@ -346,7 +345,7 @@ def test_one_that_was_away_when_the_old_generation_ended_is_taken_in_by_the_new(
 
 
 def test_a_broker_on_standby_sends_its_clients_on() -> None:
-    network = Crossed([2])
+    network = TwoGenerations([2])
     network.crash("B#2")
     network.start("B", 2, standby="at://A")
     p, id = network.publisher("p", "at://B", "a > 0")
@@ -359,7 +358,7 @@ def test_a_broker_on_standby_sends_its_clients_on() -> None:
 
 
 def test_nobody_moves_to_a_broker_on_standby() -> None:
-    network = Crossed([2])
+    network = TwoGenerations([2])
     network.crash("B#2")
     network.start("B", 2, standby="at://A")
     s, _ = network.subscriber("s", "at://A", "a > 0")
@@ -370,7 +369,7 @@ def test_nobody_moves_to_a_broker_on_standby() -> None:
 
 
 def test_one_on_standby_crosses_from_where_it_is_sent_to() -> None:
-    network = Crossed()
+    network = TwoGenerations()
     network.crash("B#1")
     network.start("B", 1, standby="at://A")
     network.goal(BOTH)

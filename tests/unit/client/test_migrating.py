@@ -1,24 +1,30 @@
 """Publishers that migrate under an application's hands: nothing lost or doubled, in order, nobody left waiting."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
-from aio import network, pair, run, take, until
+from runnel.client.publisher import Publisher
 from runnel.errors import ClientClosed, InputError, MoveFailed, NoCredit
+from support.aio import network, pair, run, take, until
 
 
-def test_a_publisher_migrates_while_it_publishes():
-    async def main():
+def has_gone_on(publisher: Publisher, before: int) -> bool:
+    return publisher.confirmed > before + 20
+
+
+def test_a_publisher_migrates_while_it_publishes() -> None:
+    async def main() -> None:
         async with pair(net, "B1", "B2") as (publisher, subscription):
 
-            async def publish():
+            async def publish() -> None:
                 for value in range(600):
                     await publisher.publish({"a": value})
 
             publishing = asyncio.create_task(publish())
             for broker in ("B4", "B2", "B1", "B3"):
-                await until(lambda before=publisher.confirmed: publisher.confirmed > before + 20)
+                await until(partial(has_gone_on, publisher, publisher.confirmed))
                 await publisher.migrate_to(net.url(broker))
                 assert publisher.broker == broker
             await publishing
@@ -29,8 +35,8 @@ def test_a_publisher_migrates_while_it_publishes():
         run(main())
 
 
-def test_the_client_and_its_other_publishers_stay():
-    async def main():
+def test_the_client_and_its_other_publishers_stay() -> None:
+    async def main() -> None:
         async with net.connect("B1") as client:
             one, other = (
                 await client.advertise("a > 0"),
@@ -50,8 +56,8 @@ def test_the_client_and_its_other_publishers_stay():
         run(main())
 
 
-def test_publishing_without_waiting_has_no_credit_meanwhile():
-    async def main():
+def test_publishing_without_waiting_has_no_credit_meanwhile() -> None:
+    async def main() -> None:
         async with pair(net, "B1", "B1") as (publisher, subscription):
             migrating = asyncio.create_task(publisher.migrate_to(net.url("B3")))
             refused = published = 0
@@ -71,8 +77,8 @@ def test_publishing_without_waiting_has_no_credit_meanwhile():
         run(main())
 
 
-def test_who_cannot_migrate_goes_on_where_it_is():
-    async def main():
+def test_who_cannot_migrate_goes_on_where_it_is() -> None:
+    async def main() -> None:
         async with pair(net, "B1", "B2") as (publisher, subscription):
             with pytest.raises(MoveFailed, match="goes on where it is"):
                 await publisher.migrate_to("memory://nowhere/B9", timeout=0.3)
@@ -86,8 +92,8 @@ def test_who_cannot_migrate_goes_on_where_it_is():
         run(main())
 
 
-def test_one_migration_at_a_time():
-    async def main():
+def test_one_migration_at_a_time() -> None:
+    async def main() -> None:
         async with pair(net, "B1", "B1") as (publisher, _):
             both = [publisher.migrate_to(net.url(b)) for b in ("B2", "B3")]
             outcomes = await asyncio.gather(*both, return_exceptions=True)
@@ -97,8 +103,8 @@ def test_one_migration_at_a_time():
         run(main())
 
 
-def test_one_that_withdraws_on_the_way_is_gone():
-    async def main():
+def test_one_that_withdraws_on_the_way_is_gone() -> None:
+    async def main() -> None:
         async with net.connect("B1") as client:
             publisher = await client.advertise("a > 0")
             migrating = asyncio.create_task(publisher.migrate_to(net.url("B3")))
@@ -111,8 +117,8 @@ def test_one_that_withdraws_on_the_way_is_gone():
         run(main())
 
 
-def test_closing_the_client_ends_it_all():
-    async def main():
+def test_closing_the_client_ends_it_all() -> None:
+    async def main() -> None:
         client = await net.connect("B1")
         publisher = await client.advertise("a > 0")
         await publisher.migrate_to(net.url("B2"))
@@ -129,8 +135,8 @@ def test_closing_the_client_ends_it_all():
         run(main())
 
 
-def test_readiness_is_told_though_the_publisher_migrates_meanwhile():
-    async def main():
+def test_readiness_is_told_though_the_publisher_migrates_meanwhile() -> None:
+    async def main() -> None:
         async with pair(net, "B1", "B2") as (publisher, subscription):
             for broker in ("B3", "B1", "B4"):
                 migrating = asyncio.create_task(publisher.migrate_to(net.url(broker)))
@@ -143,8 +149,8 @@ def test_readiness_is_told_though_the_publisher_migrates_meanwhile():
         run(main())
 
 
-def test_several_wait_to_publish_and_some_are_cancelled():
-    async def main():
+def test_several_wait_to_publish_and_some_are_cancelled() -> None:
+    async def main() -> None:
         async with pair(net, "B1", "B1") as (publisher, subscription):
             for round, broker in enumerate(("B3", "B2", "B1")):
                 migrating = asyncio.create_task(publisher.migrate_to(net.url(broker)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from harness import SECOND, Network
 from runnel.broker.effects import Connect
 from runnel.broker.events import Connected, FramesArrived, TimerFired
 from runnel.broker.ids import IdSource
@@ -19,16 +20,29 @@ from runnel.client.effects import (
     MissedSome,
     Moved,
     Ready,
+    SelectionRefused,
     Unconfirmed,
 )
 from runnel.client.move import Move
 from runnel.client.session import Session
 from runnel.errors import InputError
-from runnel.language import parse
-from runnel.wire import PROTOCOL, Advertise, Bye, Fence, Hello, Subscribe, encode, make_publication
+from runnel.language import Filter, Op, Predicate, parse
+from runnel.quantities import SECOND
+from runnel.wire import (
+    PROTOCOL,
+    Advertise,
+    Bye,
+    Fence,
+    Hello,
+    Refused,
+    Subscribe,
+    encode,
+    make_publication,
+)
+from support.harness import StepNetwork
 
 
-def publish_step_by_step(net: Network, publisher: Session, id: int, count: int) -> None:
+def publish_step_by_step(net: StepNetwork, publisher: Session, id: int, count: int) -> None:
     """Publish 1 to `count` while everything else goes on, a step of the network in between."""
     net.flush()
     value, going = 0, True
@@ -41,9 +55,9 @@ def publish_step_by_step(net: Network, publisher: Session, id: int, count: int) 
     net.settle()
 
 
-def network(*names: str) -> Network:
+def network(*names: str) -> StepNetwork:
     """A chain of brokers."""
-    net = Network()
+    net = StepNetwork()
     for name, dials in reversed(list(zip(names, [*names[1:], ""], strict=True))):
         net.broker(name, *([dials] if dials else []))
     net.settle()
@@ -51,12 +65,13 @@ def network(*names: str) -> Network:
 
 
 @pytest.fixture
-def net() -> Network:
+def net() -> StepNetwork:
     return network("B1", "B2", "B3")
 
 
-def counts(net: Network, name: str, kind: type) -> int:
-    return sum(effect.count for effect in net.effects(name, kind))
+def counts(net: StepNetwork, name: str, kind: type) -> int:
+    told: list[Any] = net.effects(name, kind)
+    return sum(effect.count for effect in told)
 
 
 # -- by itself, with bytes for a broker ----------------------------------------------------------------
@@ -66,7 +81,7 @@ class Alone:
     """A session whose broker is nothing but bytes."""
 
     def __init__(self, **config: int) -> None:
-        self.session = Session(SessionConfig("s", **config), 1, IdSource(1))  # type: ignore[arg-type]
+        self.session = Session(SessionConfig("s", **config), 1, IdSource(1), lambda: 1)  # type: ignore[arg-type]
         self.session.connect("B", 0)
         assert Connect("B") in self.session.flush(0)
         self.session.handle(Connected(5, "B"), 0)
@@ -75,7 +90,7 @@ class Alone:
         return list(self.session.handle(FramesArrived(5, b"".join(frames)), 0))
 
     def shake_hands(self, name: str = "B", kind: str = "broker") -> list[object]:
-        return self.arrive(encode(Hello(PROTOCOL, kind, name, 77, 0, 0, 0, 100)))  # type: ignore[arg-type]
+        return self.arrive(encode(Hello(PROTOCOL, kind, name, 77, 0, 0, 0, 100)))
 
 
 def quote(advertisement: int, counter: int, a: int = 1) -> bytes:
@@ -131,7 +146,7 @@ def test_a_broker_that_breaks_the_rules_is_left_and_dialled_again() -> None:
 # -- publishing ----------------------------------------------------------------------------------------
 
 
-def test_publishing_needs_a_home_an_advertisement_that_fits_and_credit(net: Network) -> None:
+def test_publishing_needs_a_home_an_advertisement_that_fits_and_credit(net: StepNetwork) -> None:
     session = net.session("p")
     id = session.advertise("p", parse("a > 0"))
     assert session.credit == 0
@@ -146,7 +161,7 @@ def test_publishing_needs_a_home_an_advertisement_that_fits_and_credit(net: Netw
     session.publish(id, {"a": 1})
 
 
-def test_credit_is_what_the_broker_gave_less_what_it_has_not_confirmed(net: Network) -> None:
+def test_credit_is_what_the_broker_gave_less_what_it_has_not_confirmed(net: StepNetwork) -> None:
     session, id = net.publisher("p", "B1", "a > 0")
     full = session.credit
     assert full == net.nodes["B1"].config.credit_max
@@ -183,7 +198,7 @@ def test_a_queue_that_is_half_full_gives_no_credit() -> None:
 # -- coming back ---------------------------------------------------------------------------------------
 
 
-def test_coming_back_to_a_broker_that_remembers_loses_and_doubles_nothing(net: Network) -> None:
+def test_coming_back_to_a_broker_that_remembers_loses_and_doubles_nothing(net: StepNetwork) -> None:
     publisher, id = net.publisher("p", "B1", "a > 0")
     net.subscriber("s", "B1", "a > 0")
     for value in range(1, 21):
@@ -241,7 +256,7 @@ def test_ready_is_asked_again_of_a_broker_that_lost_its_memory() -> None:
     assert net.effects("s", Ready) == [Ready(id)]
 
 
-def test_connect_to_another_broker_sets_everything_up_there(net: Network) -> None:
+def test_connect_to_another_broker_sets_everything_up_there(net: StepNetwork) -> None:
     publisher, id = net.publisher("p", "B1", "a > 0")
     subscriber, subscribed = net.subscriber("s", "B1", "a > 0")
     publisher.publish(id, {"a": 1})
@@ -255,7 +270,7 @@ def test_connect_to_another_broker_sets_everything_up_there(net: Network) -> Non
     assert net.effects("s", Deliver)[1].subscriptions == (subscribed,)
 
 
-def test_connect_elsewhere_reports_what_the_old_broker_had_not_confirmed(net: Network) -> None:
+def test_connect_elsewhere_reports_what_the_old_broker_had_not_confirmed(net: StepNetwork) -> None:
     publisher, id = net.publisher("p", "B1", "a > 0")
     net.hold("p", "B1")
     publisher.publish(id, {"a": 1})
@@ -268,7 +283,7 @@ def test_connect_elsewhere_reports_what_the_old_broker_had_not_confirmed(net: Ne
     assert publisher.credit
 
 
-def test_a_broker_that_cannot_be_reached_is_dialled_until_it_can(net: Network) -> None:
+def test_a_broker_that_cannot_be_reached_is_dialled_until_it_can(net: StepNetwork) -> None:
     net.unreachable["B1"] = None
     session = net.session("s", "B1")
     net.advance(5 * SECOND)
@@ -281,7 +296,7 @@ def test_a_broker_that_cannot_be_reached_is_dialled_until_it_can(net: Network) -
     assert "s" not in net.nodes["B1"].links
 
 
-def test_a_broker_that_falls_silent_is_noticed(net: Network) -> None:
+def test_a_broker_that_falls_silent_is_noticed(net: StepNetwork) -> None:
     net.subscriber("s", "B1", "a > 0")
     net.hold("B1", "s")
     net.advance(5 * SECOND)
@@ -289,7 +304,7 @@ def test_a_broker_that_falls_silent_is_noticed(net: Network) -> None:
     assert ("s", "B1", "nothing heard for three heartbeats") in net.closed
 
 
-def test_close_withdraws_everything_at_once(net: Network) -> None:
+def test_close_withdraws_everything_at_once(net: StepNetwork) -> None:
     session, id = net.publisher("p", "B1", "a > 0")
     session.subscribe(parse("a > 5"))
     net.settle()
@@ -305,7 +320,7 @@ def test_close_withdraws_everything_at_once(net: Network) -> None:
 # -- moving --------------------------------------------------------------------------------------------
 
 
-def test_a_subscriber_moves_and_gets_everything_once_and_in_order(net: Network) -> None:
+def test_a_subscriber_moves_and_gets_everything_once_and_in_order(net: StepNetwork) -> None:
     publisher, id = net.publisher("p", "B1", "a > 0")
     subscriber, subscribed = net.subscriber("s", "B3", "a > 0")
     subscriber.move_to("B1", net.now)
@@ -318,7 +333,7 @@ def test_a_subscriber_moves_and_gets_everything_once_and_in_order(net: Network) 
     assert {d.subscriptions for d in net.effects("s", Deliver)} == {(subscribed,)}
 
 
-def test_what_comes_by_the_new_path_waits_for_the_old_ones_fence(net: Network) -> None:
+def test_what_comes_by_the_new_path_waits_for_the_old_ones_fence(net: StepNetwork) -> None:
     publisher, id = net.publisher("p", "B1", "a > 0")
     subscriber, _ = net.subscriber("s", "B3", "a > 0")
     net.hold("B2", "B3")  # the old path is slow
@@ -338,7 +353,7 @@ def test_what_comes_by_the_new_path_waits_for_the_old_ones_fence(net: Network) -
     assert net.effects("s", Moved) == [Moved("B1")]
 
 
-def test_the_states_of_a_move(net: Network) -> None:
+def test_the_states_of_a_move(net: StepNetwork) -> None:
     session, _ = net.subscriber("s", "B3", "a > 0")
     net.hold("B1", "s")
     session.move_to("B1", net.now)
@@ -356,7 +371,7 @@ def test_the_states_of_a_move(net: Network) -> None:
     assert session.next is None
 
 
-def test_a_move_to_a_broker_that_does_not_answer_is_given_up(net: Network) -> None:
+def test_a_move_to_a_broker_that_does_not_answer_is_given_up(net: StepNetwork) -> None:
     publisher, id = net.publisher("p", "B1", "a > 0")
     session, _ = net.subscriber("s", "B3", "a > 0")
     net.unreachable["B2"] = None
@@ -374,7 +389,7 @@ def test_a_move_to_a_broker_that_does_not_answer_is_given_up(net: Network) -> No
     assert net.effects("s", Moved) == [Moved("B1")]
 
 
-def test_a_move_that_would_hold_back_too_much_is_given_up(net: Network) -> None:
+def test_a_move_that_would_hold_back_too_much_is_given_up(net: StepNetwork) -> None:
     publisher, id = net.publisher("p", "B1", "a > 0")
     session = net.session("s", "B3", held_bytes_max=1_000)
     session.subscribe(parse("a > 0"))
@@ -392,7 +407,7 @@ def test_a_move_that_would_hold_back_too_much_is_given_up(net: Network) -> None:
     assert net.delivered("s") == list(range(1, 21))
 
 
-def test_one_move_at_a_time_and_only_to_elsewhere(net: Network) -> None:
+def test_one_move_at_a_time_and_only_to_elsewhere(net: StepNetwork) -> None:
     session = net.session("s")
     with pytest.raises(InputError, match="from where it is connected"):
         session.move_to("B1", 0)
@@ -405,7 +420,7 @@ def test_one_move_at_a_time_and_only_to_elsewhere(net: Network) -> None:
         session.move_to("B3", 0)
 
 
-def test_a_move_while_the_old_home_restarts_arrives_all_the_same(net: Network) -> None:
+def test_a_move_while_the_old_home_restarts_arrives_all_the_same(net: StepNetwork) -> None:
     session, _ = net.subscriber("s", "B3", "a > 0")
     net.hold("B3", "s")
     session.move_to("B1", net.now)
@@ -415,11 +430,11 @@ def test_a_move_while_the_old_home_restarts_arrives_all_the_same(net: Network) -
     net.broker("B3")
     net.release("B3", "s")
     net.advance(2 * SECOND)
-    assert net.effects("s", Moved) == [Moved("B1", gap=True)]
+    assert net.effects("s", Moved) == [Moved("B1")]
     assert session.move is Move.STEADY
 
 
-def test_subscribing_and_unsubscribing_while_moving_counts_at_both_homes(net: Network) -> None:
+def test_subscribing_and_unsubscribing_while_moving_counts_at_both_homes(net: StepNetwork) -> None:
     publisher, id = net.publisher("p", "B2", "a > 0")
     session, old = net.subscriber("s", "B3", "a > 5")
     net.hold("B1", "s")
@@ -443,7 +458,7 @@ def test_subscribing_and_unsubscribing_while_moving_counts_at_both_homes(net: Ne
     ]
 
 
-def test_a_publisher_moves_and_everybody_gets_everything(net: Network) -> None:
+def test_a_publisher_moves_and_everybody_gets_everything(net: StepNetwork) -> None:
     publisher, id = net.publisher("p", "B1", "a > 0")
     net.subscriber("s", "B2", "a > 0")
     publisher.move_to("B3", net.now)
@@ -453,7 +468,7 @@ def test_a_publisher_moves_and_everybody_gets_everything(net: Network) -> None:
     assert counts(net, "p", Confirmed) + counts(net, "p", Unconfirmed) == 60
 
 
-def test_the_messages_of_setting_up(net: Network) -> None:
+def test_the_messages_of_setting_up(net: StepNetwork) -> None:
     session = net.session("s")
     session.subscribe(parse("a > 0"))
     session.advertise("p", parse("a > 0"))
@@ -465,7 +480,7 @@ def test_the_messages_of_setting_up(net: Network) -> None:
 
 
 def test_an_address_says_nothing_about_who_is_to_be_found_there() -> None:
-    session = Session(SessionConfig("s"), 1, IdSource(1))
+    session = Session(SessionConfig("s"), 1, IdSource(1), lambda: 1)
     session.connect("runnel://127.0.0.1:7001", 0)
     session.handle(Connected(5, "runnel://127.0.0.1:7001"), 0)
     hello = Hello(PROTOCOL, "broker", "anybody", 77, 0, 0, 0, 100)
@@ -482,3 +497,41 @@ def test_a_client_that_is_not_wanted_goes_and_does_not_come_back() -> None:
     assert alone.session.home is None
     later = alone.session.handle(TimerFired("tick"), 5 * SECOND)
     assert not [effect for effect in later if isinstance(effect, Connect)]
+
+
+TOO_LARGE = Filter([Predicate(f"a{n}", Op.GT, n) for n in range(2_000)])
+
+
+def test_what_a_broker_refuses_disturbs_nothing_else(net: StepNetwork) -> None:
+    client, good = net.subscriber("reader", "B1", "a > 0")
+    writer, ad = net.publisher("writer", "B2", "a > 0")
+    for subscribes in (True, False):
+        id = client.subscribe(TOO_LARGE) if subscribes else client.advertise("reader", TOO_LARGE)
+        client.ready(id)
+        client.ready(good)
+        net.settle()
+        refused = net.effects("reader", SelectionRefused)[-1]
+        assert (refused.id, refused.reason) == (id, "it has more than 1,000 predicates")
+        assert net.effects("reader", Ready)[-1].id == good
+        assert id not in client.subscriptions and id not in client.publishers
+    writer.publish(ad, {"a": 1})
+    net.settle()
+    assert net.delivered("reader") == [1]
+    assert [up.fresh for up in net.effects("reader", HomeUp)] == [True]
+    assert not net.effects("reader", HomeDown)
+
+
+def test_what_is_refused_may_be_withdrawn_before_that_is_known(net: StepNetwork) -> None:
+    client = net.session("reader", "B1")
+    client.unsubscribe(client.subscribe(TOO_LARGE))
+    client.unadvertise(client.advertise("reader", TOO_LARGE))
+    net.settle()
+    assert not net.effects("reader", SelectionRefused)
+    assert not net.effects("reader", HomeDown)
+
+
+def test_a_refusal_of_something_that_is_gone_is_of_no_interest() -> None:
+    alone = Alone()
+    alone.shake_hands()
+    effects = alone.arrive(encode(Refused(99, "too new")))
+    assert not [effect for effect in effects if isinstance(effect, (SelectionRefused, HomeDown))]

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from handmade import HandMade
 from runnel.errors import InputError
 from runnel.lab.metrics import (
-    SECOND,
     Window,
+    count_published,
     delays,
     forwarding,
     hop_counts,
@@ -20,9 +19,10 @@ from runnel.lab.metrics import (
     overhead,
     overhead_share,
     percentile,
-    published,
     spread,
 )
+from runnel.quantities import SECOND
+from support.handmade import HandMade
 
 MINUTE = Window(10 * SECOND, 70 * SECOND)
 
@@ -157,7 +157,7 @@ def test_pure_forwarders_and_yield(hand: HandMade) -> None:
     found = forwarding(trace, MINUTE)
     assert (found.handled, found.delivered, found.pure) == (4, 2, 2)
     assert found.useful == 0.5
-    assert published(trace, MINUTE) == 2
+    assert count_published(trace, MINUTE) == 2
 
 
 def test_intervals_of_brokers_need_not_end_together(hand: HandMade) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from handmade import HandMade
-from runnel.lab.expectation import check_deliveries, differences
-from runnel.lab.metrics import SECOND, Window
+from runnel.lab.expectation import check_deliveries, count_differences
+from runnel.lab.metrics import Window
+from runnel.quantities import SECOND
+from support.handmade import HandMade
 
 WINDOW = Window(10 * SECOND, 70 * SECOND)
 
@@ -33,7 +34,7 @@ def deliver_all(hand: HandMade) -> None:
 def test_everything_came_once(hand: HandMade) -> None:
     deliver_all(hand)
     found = check_deliveries(hand.open(), WINDOW)
-    assert found.exact
+    assert found.is_exact
     assert (found.publications, found.owed, found.delivered) == (2, 3, 3)
 
 
@@ -42,7 +43,7 @@ def test_what_is_missing_is_lost(hand: HandMade) -> None:
     hand.deliver(2, 2, 69, 0.1)
     found = check_deliveries(hand.open(), WINDOW)
     assert (found.lost, found.duplicates, found.stray) == (1, 0, 0)
-    assert not found.exact
+    assert not found.is_exact
 
 
 def test_what_came_again_is_a_duplicate(hand: HandMade) -> None:
@@ -101,14 +102,13 @@ def test_a_subscription_that_comes_back_was_away(hand: HandMade) -> None:
     hand.subscribe(3, "a > 0", 40)
     hand.deliver(2, 3, 69, 0.1)
     found = check_deliveries(hand.open(), WINDOW)
-    assert found.exact and found.owed == 4
+    assert found.is_exact and found.owed == 4
 
 
 def test_runs_are_compared_by_who_got_what(hand: HandMade, tmp_path: Path) -> None:
     deliver_all(hand)
-    other = HandMade(
-        tmp_path / "other"
-    )  # the same ten seconds later, by other ways, with one delivery changed
+    # The same ten seconds later, by other ways, with one delivery changed.
+    other = HandMade(tmp_path / "other")
     other.publish(1, 30, broker="B5", a=6)
     other.publish(2, 79, broker="B5", a=8)
     other.deliver(1, 1, 30, 2.0, broker="B7", hops=4)
@@ -117,6 +117,6 @@ def test_runs_are_compared_by_who_got_what(hand: HandMade, tmp_path: Path) -> No
     one = (hand.open(), WINDOW)
     later = Window(20 * SECOND, 80 * SECOND)
     two = (other.open(), later)
-    assert differences(one, one) == differences(two, two) == 0
-    assert differences(one, two) == 2  # c2 got it there, c3 got it here
-    assert differences(one, (two[0], later._replace(end_ns=79 * SECOND))) == 2
+    assert count_differences(one, one) == count_differences(two, two) == 0
+    assert count_differences(one, two) == 2  # c2 got it there, c3 got it here
+    assert count_differences(one, (two[0], later._replace(end_ns=79 * SECOND))) == 2

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 from matplotlib.image import imread
 
-from runnel.allocation.plan import BrokerLoad
 from runnel.errors import InputError
 from runnel.lab.networks import Drawing, draw_networks, positions, shade
+from runnel.planning.documents.plan import BrokerLoad
 
 TREE = {"A": None, "B": "A", "C": "A", "D": "B"}
 LOADS = {name: BrokerLoad(1.0, 1.0, n, 0.0, n / 2) for n, name in enumerate(TREE)}

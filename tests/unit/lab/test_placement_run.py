@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from runnel.client.effects import RelocateAsked
-from runnel.lab.crowd import as_topology, due_times, make_crowd
 from runnel.lab.expectation import check_deliveries
 from runnel.lab.metrics import Window
-from runnel.lab.run import Run, _Run, run_scenario
+from runnel.lab.run import ScenarioRun, _ScenarioRunner, run_scenario
 from runnel.lab.scenario import Scenario, make_scenario
+from runnel.lab.scenario_workload import as_topology, due_times, make_scenario_workload
 from runnel.lab.world import LabWorld
+from runnel.quantities import SECOND
 from runnel.trace.reader import open_trace
-from runnel.workload.shape import SECOND
 
 GRAPE = {"algorithm": "grape", "g_threshold": 20}
 POP = {"algorithm": "pop", "p_threshold": 10, "n": 10, "w_s": 2.0}
@@ -41,7 +41,7 @@ def scenario_of(x: int = 1, placement: dict[str, Any] | None = None, **more: Any
 
 def due(scenario: Scenario) -> int:
     """How many publications fall due before the end."""
-    workload = make_crowd(scenario, scenario.shape(1), 1)
+    workload = make_scenario_workload(scenario, scenario.shape(1), 1)
     end = (scenario.time.warm_up_s + scenario.time.measure_s) * SECOND
     count = 0
     for place, publisher in enumerate(workload.publishers):
@@ -52,20 +52,20 @@ def due(scenario: Scenario) -> int:
     return count
 
 
-def assert_nothing_lost(run: Run, scenario: Scenario) -> None:
+def assert_nothing_lost(run: ScenarioRun, scenario: Scenario) -> None:
     """By direct matching: everything that was due was published, and delivered once, in each publisher's order."""
     info = run.info
     assert info.drained and info.published == due(scenario)
     trace = open_trace(run.trace)
     found = check_deliveries(trace, Window(info.zero_ns, info.end_ns), grace_ns=0)
-    assert found.exact and found.owed > 0 and found.publications == info.published
+    assert found.is_exact and found.owed > 0 and found.publications == info.published
     counters: dict[tuple[int, int], list[int]] = defaultdict(list)
     for row in trace.rows("deliveries"):
         counters[row["subscription"], row["advertisement"]].append(row["counter"])
     assert all(seen == sorted(seen) for seen in counters.values())
 
 
-def told(run: Run, kind: str) -> list[dict[str, Any]]:
+def told(run: ScenarioRun, kind: str) -> list[dict[str, Any]]:
     rows = [row for row in open_trace(run.trace).rows("control") if row["kind"] == kind]
     return [json.loads(row["detail"]) for row in rows]
 
@@ -77,7 +77,7 @@ def test_publishers_go_to_their_subscribers_and_nothing_is_lost(
     scenario = scenario_of(1, placement)
     run = run_scenario(scenario, tmp_path)
     assert_nothing_lost(run, scenario)
-    crowd = make_crowd(scenario, scenario.shape(1), 1)
+    crowd = make_scenario_workload(scenario, scenario.shape(1), 1)
     where = {one.name: f"B{one.broker}" for one in crowd.publishers}
     homes = {one.name[len("pub-") :]: one.name for one in crowd.publishers}
     wanted = {
@@ -114,34 +114,35 @@ def test_what_falls_due_on_the_way_is_published_late_even_after_the_end(tmp_path
 
 def test_a_migration_to_a_broker_that_is_not_there_is_undone(tmp_path: Path) -> None:
     scenario = scenario_of(1, {"algorithm": "off"}, time={"warm_up_s": 2.0, "measure_s": 12.0})
-    run = _Run(scenario, tmp_path, 1, None)
+    run = _ScenarioRunner(scenario, tmp_path, 1, None)
     clients, world = run._clients, run._world
 
     def ask() -> None:
         one = clients._publishers[0]
-        clients.told(one.host, RelocateAsked(one.id, "B99", ""))
+        clients.handle_effect(one.host, RelocateAsked(one.id, "B99", ""))
 
     world.at(3 * SECOND, ask)
-    found = run.go()
+    found = run.run()
     assert_nothing_lost(found, scenario)
     (move,) = told(found, "publisher-migrated")
     assert (move["to"], move["is_done"], move["pause_ns"]) == ("B99", False, None)
     assert {row["broker"] for row in open_trace(found.trace).rows("publications")} == {
-        f"B{one.broker}" for one in make_crowd(scenario, scenario.shape(1), 1).publishers
+        f"B{one.broker}"
+        for one in make_scenario_workload(scenario, scenario.shape(1), 1).publishers
     }
     assert not clients.roaming.is_under_way
 
 
 def test_memory_is_counted_where_there_are_modules(tmp_path: Path) -> None:
-    kept = run_scenario(scenario_of(4), tmp_path / "placed").kept_bytes
+    kept = run_scenario(scenario_of(4), tmp_path / "placed").memory_bytes
     assert kept["broker"] > kept["placement"] > 0
     # Whatever the process has done before: Python shares what it can between objects that are there already.
     run_scenario(scenario_of(1, POP), tmp_path / "other")
-    again = run_scenario(scenario_of(4), tmp_path / "again").kept_bytes
+    again = run_scenario(scenario_of(4), tmp_path / "again").memory_bytes
     assert again == kept
     short = {"warm_up_s": 0.0, "measure_s": 1.0}
     plain = scenario_of(4, modules={}, time=short)
-    assert run_scenario(plain, tmp_path / "plain").kept_bytes == {}
+    assert run_scenario(plain, tmp_path / "plain").memory_bytes == {}
 
 
 def test_links_have_latencies_of_their_own(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from runnel.errors import InputError
-from runnel.lab.crowd import due_times, make_crowd
-from runnel.lab.run import Run, read_run_info, run_scenario
+from runnel.lab.run import ScenarioRun, read_run_info, run_scenario
 from runnel.lab.scenario import Scenario, make_scenario
+from runnel.lab.scenario_workload import due_times, make_scenario_workload
+from runnel.quantities import SECOND
 from runnel.trace.reader import open_trace
 from runnel.trace.schemas import TABLES
 from runnel.trace.summary import summarise
-from runnel.workload.shape import SECOND
 
 SMALL: dict[str, Any] = {
     "topology": {"shape": "tree", "brokers": 7},
@@ -33,7 +33,7 @@ SMALL: dict[str, Any] = {
 
 def expected(scenario: Scenario, seed: int) -> Counter[tuple[str, str]]:
     """How often each client must get something from each publisher, by brute force; nobody comes or goes."""
-    workload = make_crowd(scenario, scenario.shape(seed), seed)
+    workload = make_scenario_workload(scenario, scenario.shape(seed), seed)
     end = (scenario.time.warm_up_s + scenario.time.measure_s) * SECOND
     found: Counter[tuple[str, str]] = Counter()
     total = len(workload.publishers)
@@ -47,7 +47,7 @@ def expected(scenario: Scenario, seed: int) -> Counter[tuple[str, str]]:
     return found
 
 
-def delivered(run: Run) -> Counter[tuple[str, str]]:
+def delivered(run: ScenarioRun) -> Counter[tuple[str, str]]:
     trace = open_trace(run.trace)
     publishers = {row["advertisement"]: row["publisher"] for row in trace.rows("advertisements")}
     return Counter(

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCH = Path(__file__).parents[3] / "bench" / "lab.py"
 
 
+@pytest.mark.slow
 def test_a_quick_run_reports_every_case() -> None:
     command = [sys.executable, str(BENCH), "--quick"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import pytest
 
 from runnel.errors import InputError
-from runnel.lab.crowd import as_topology, due_times, make_crowd
 from runnel.lab.scenario import (
     Scenario,
     is_scenario,
@@ -18,7 +18,9 @@ from runnel.lab.scenario import (
     read_scenario,
     scenario_names,
 )
-from runnel.workload.shape import SECOND, Workload
+from runnel.lab.scenario_workload import as_topology, due_times, make_scenario_workload
+from runnel.quantities import SECOND
+from runnel.workload.shape import Workload
 
 SMALL: dict[str, Any] = {
     "topology": {"shape": "star", "brokers": 4},
@@ -31,15 +33,21 @@ SMALL: dict[str, Any] = {
 
 
 def crowd(scenario: Scenario, seed: int = 1) -> Workload:
-    return make_crowd(scenario, scenario.shape(seed), seed)
+    return make_scenario_workload(scenario, scenario.shape(seed), seed)
 
 
-@pytest.mark.parametrize("name", scenario_names())
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "green-1000" else [])
+        for name in scenario_names()
+    ],
+)
 def test_the_scenarios_that_come_along_are_sound(name: str) -> None:
     scenario = named_scenario(name)
     found = crowd(scenario)
     assert found.publishers and found.subscribers
-    everybody = (*found.publishers, *found.subscribers)
+    everybody: list[Any] = [*found.publishers, *found.subscribers]
     assert all(0 <= (one.broker or 0) < len(scenario.shape().brokers) for one in everybody)
 
 
@@ -105,7 +113,7 @@ def test_mistakes_name_their_place(changed: dict[str, Any], says: str) -> None:
 
 def test_mistakes_that_only_the_workload_shows() -> None:
     nobody = {"at_s": 1, "kind": "leave", "clients": "pub-*"}
-    with pytest.raises(InputError, match=r"^changes\[0\].clients: nobody"):
+    with pytest.raises(InputError, match=r"^changes\[0\].clients: no client"):
         crowd(make_scenario(SMALL | {"changes": [nobody]}))
     with pytest.raises(InputError, match=r"^workload.per_publisher: must be at least 1"):
         crowd(make_scenario(SMALL | {"workload": SMALL["workload"] | {"per_publisher": 0}}))
@@ -197,3 +205,9 @@ def test_what_real_processes_cannot_do_is_refused() -> None:
     churn = {"name": "churn", "edge_brokers": 3, "duration_s": 600.0}
     with pytest.raises(InputError, match="can only be simulated"):
         as_topology(make_scenario(SMALL | {"workload": churn}))
+
+
+def test_a_scenario_goes_to_another_process() -> None:
+    tables: dict[str, Any] = {"topology": {"shape": "star"}, "workload": {"name": "stocks"}}
+    made = make_scenario(tables | {"routing": {"covering": False}, "modules": {"placement": {}}})
+    assert pickle.loads(pickle.dumps(made)) == made

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ from runnel.language import (
         ("a NOT IN (1, 2)", 3, True),
     ],
 )
-def test_what_matches(text, value, does):
+def test_what_matches(text: str, value: Any, does: bool) -> None:
     assert parse_sql(text).matches({"a": value}) is does
 
 
@@ -81,7 +82,7 @@ def test_what_matches(text, value, does):
         ("a NOT LIKE 'x%' AND a LIKE 'y%'", "a LIKE 'y%'"),
     ],
 )
-def test_canonical_form(written, canonical):
+def test_canonical_form(written: str, canonical: str) -> None:
     assert to_sql(parse_sql(written)) == canonical
     assert parse_sql(written) == parse_sql(canonical)
 
@@ -108,12 +109,12 @@ def test_canonical_form(written, canonical):
         "FALSE",
     ],
 )
-def test_contradictions(text):
+def test_contradictions(text: str) -> None:
     found = parse_sql(text)
     assert found.is_contradiction
     assert found == NOTHING
     assert hash(found) == hash(NOTHING)
-    assert (found.predicates, found.disjuncts) == ((), ())
+    assert (found.predicates, found.disjuncts) == ((), ())  # type: ignore[union-attr]
     assert not found.matches({"a": 5})
     assert EVERYTHING.covers(found)
     assert not found.covers(EVERYTHING)
@@ -137,7 +138,7 @@ def test_contradictions(text):
         ("a > 5 OR b > 5", "a > 6 OR b > 7"),
     ],
 )
-def test_covers(wide, narrow):
+def test_covers(wide: str, narrow: str) -> None:
     assert parse_sql(wide).covers(parse_sql(narrow))
     assert not parse_sql(narrow).covers(parse_sql(wide))
     assert parse_sql(narrow).intersects(parse_sql(wide))
@@ -153,42 +154,42 @@ def test_covers(wide, narrow):
         ("a = 1 OR a = 2", "a = 3 OR a > 7"),
     ],
 )
-def test_disjoint(one, other):
+def test_disjoint(one: Any, other: Any) -> None:
     assert not parse_sql(one).intersects(parse_sql(other))
     assert not parse_sql(one).covers(parse_sql(other))
 
 
-def test_a_bool_is_not_a_number_even_in_equality():
+def test_a_bool_is_not_a_number_even_in_equality() -> None:
     assert parse_sql("a = TRUE") != parse_sql("a = 1")
     assert Predicate("a", Op.EQ, True) != Predicate("a", Op.EQ, 1)
     assert Predicate("a", Op.IN, (False, True)) != Predicate("a", Op.IN, (0, 1))
     assert Predicate("a", Op.EQ, 1.0) == Predicate("a", Op.EQ, 1)
 
 
-def test_disjunctions():
+def test_disjunctions() -> None:
     both = parse_sql("b > 1 OR a > 1")
     assert isinstance(both, Disjunction)
     assert both == parse_sql("a > 1 OR b > 1 OR a > 2 OR FALSE")
     assert both.attributes == ("a", "b")
     assert any_of([]) == NOTHING
-    assert any_of([EVERYTHING, parse_sql("a = 1")]) == EVERYTHING
+    assert any_of([EVERYTHING, parse_sql("a = 1")]) == EVERYTHING  # type: ignore[list-item]
     with pytest.raises(FilterLimitError, match="1001 filters"):
         Disjunction(Filter([Predicate("a", Op.EQ, i)]) for i in range(1_001))
 
 
-def test_filters_are_values():
+def test_filters_are_values() -> None:
     one = parse("[a,>,5],[b,eq,'x']")
     assert pickle.loads(pickle.dumps(one)) == one
     assert pickle.loads(pickle.dumps(NOTHING)) == NOTHING
     assert {one: 1}[parse_sql("b = 'x' AND a > 5.0")] == 1
     with pytest.raises(AttributeError):
-        one.predicates = ()
+        one.predicates = ()  # type: ignore[misc, union-attr]
 
 
-def test_operators_may_be_given_as_text():
-    assert Filter([Predicate("a", ">", 5)]).predicates[0].op is Op.GT
+def test_operators_may_be_given_as_text() -> None:
+    assert Filter([Predicate("a", ">", 5)]).predicates[0].op is Op.GT  # type: ignore[arg-type]
     with pytest.raises(InvalidValue, match="no operator 'near'"):
-        Filter([Predicate("a", "near", 5)])
+        Filter([Predicate("a", "near", 5)])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -201,12 +202,12 @@ def test_operators_may_be_given_as_text():
         Predicate("a", Op.LIKE, "\\x"),
     ],
 )
-def test_predicates_that_make_no_sense(predicate):
+def test_predicates_that_make_no_sense(predicate: Any) -> None:
     with pytest.raises(InvalidValue):
         Filter([predicate])
 
 
-def test_limits():
+def test_limits() -> None:
     selection = parse_sql("a > 1 OR b > 1")
     Limits().check(selection)
     for limits in (Limits(disjuncts=1), Limits(predicates=1), Limits(characters=1)):

@@ -1,6 +1,7 @@
 """The bracket form by example, with what the papers print."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -38,23 +39,23 @@ from runnel.language import (
         ("", "TRUE"),
     ],
 )
-def test_what_is_read(brackets, sql):
+def test_what_is_read(brackets: str, sql: str) -> None:
     assert parse_padres(brackets) == parse_sql(sql)
     assert parse_padres(to_padres(parse_sql(sql))) == parse_sql(sql)
 
 
-def test_what_is_printed():
+def test_what_is_printed() -> None:
     text = "[class,eq,'STOCK'],[note,str-prefix,'a'],[open,isPresent],[volume,>,300000]"
     assert to_padres(parse_padres(text)) == text
     assert to_padres(EVERYTHING) == ""
     assert parse_padres(to_padres(NOTHING)) == NOTHING
 
 
-def test_publications():
+def test_publications() -> None:
     text = "[class,'STOCK'],[symbol,'YHOO'],[open,18.37],[volume,1000],[halted,false]"
     wanted = {"class": "STOCK", "symbol": "YHOO", "open": 18.37, "volume": 1000, "halted": False}
     assert parse_publication(text) == wanted
-    assert print_publication(wanted) == text
+    assert print_publication(wanted) == text  # type: ignore[arg-type]
     assert parse_publication("") == {}
     assert print_publication({"a": None, "b": math.nan, "c": -math.inf}) == "[c,-1e999]"
 
@@ -74,18 +75,18 @@ def test_publications():
         ("a > 5", 1, "["),
     ],
 )
-def test_errors_point(text, column, expected):
+def test_errors_point(text: str, column: int, expected: Any) -> None:
     with pytest.raises(FilterSyntaxError) as caught:
         parse_padres(text)
     assert (caught.value.line, caught.value.column) == (1, column)
     assert expected in caught.value.expected
 
 
-def test_an_unknown_operator_is_told_the_known_ones():
+def test_an_unknown_operator_is_told_the_known_ones() -> None:
     with pytest.raises(FilterSyntaxError, match=r"expected an operator .*str-prefix"):
         parse_padres("[a,near,5]")
 
 
-def test_an_attribute_twice():
+def test_an_attribute_twice() -> None:
     with pytest.raises(InvalidValue, match="'a' twice"):
         parse_publication("[a,1],[a,2]")

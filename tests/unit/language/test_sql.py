@@ -1,18 +1,26 @@
 """SQL selectors by example: what is read, what is refused and how, what is printed."""
 
+from typing import Any
+
 import pytest
 
 from runnel.errors import FilterSyntaxError, InvalidValue
 from runnel.language import EVERYTHING, Filter, Op, Predicate, parse, parse_sql, to_sql
 
 
-def test_the_selector_of_the_manual():
+def test_the_selector_of_the_manual() -> None:
     wanted = parse_sql(
         "symbol = 'YHOO' AND (volume > 300000 OR close BETWEEN 10 AND 20) "
         "AND note LIKE 'a%' AND x IS NOT NULL"
     )
     assert len(wanted.disjuncts) == 2
-    event = {"symbol": "YHOO", "volume": 100, "close": 18.37, "note": "abc", "x": False}
+    event: dict[str, Any] = {
+        "symbol": "YHOO",
+        "volume": 100,
+        "close": 18.37,
+        "note": "abc",
+        "x": False,
+    }
     assert wanted.matches(event)
     assert wanted.matches(event | {"close": None, "volume": 300001})
     assert not wanted.matches(event | {"close": 21})
@@ -44,7 +52,7 @@ def test_the_selector_of_the_manual():
         ("((a)=1)", None),
     ],
 )
-def test_what_is_read(written, meaning):
+def test_what_is_read(written: str, meaning: str) -> None:
     if meaning is None:
         with pytest.raises(FilterSyntaxError):
             parse_sql(written)
@@ -52,12 +60,12 @@ def test_what_is_read(written, meaning):
         assert parse_sql(written) == parse_sql(meaning)
 
 
-def test_names_and_strings():
+def test_names_and_strings() -> None:
     wanted = parse_sql('JMSX.$id_1 = \'it\'\'s\' AND "two ""words""" = \'\' AND "and" = 1')
     assert wanted.attributes == ("JMSX.$id_1", "and", 'two "words"')
     assert wanted.matches({"JMSX.$id_1": "it's", 'two "words"': "", "and": 1})
     assert parse_sql(to_sql(wanted)) == wanted
-    assert type(wanted.predicates[0].value) is str
+    assert type(wanted.predicates[0].value) is str  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +91,7 @@ def test_names_and_strings():
         ("5", 1, 2, "a comparison (= <> < <= > >=)"),
     ],
 )
-def test_errors_point(text, line, column, expected):
+def test_errors_point(text: str, line: int, column: int, expected: Any) -> None:
     with pytest.raises(FilterSyntaxError) as caught:
         parse_sql(text)
     assert (caught.value.line, caught.value.column) == (line, column)
@@ -94,11 +102,11 @@ def test_errors_point(text, line, column, expected):
     "text",
     ["a > TRUE", "a LIKE 'x' ESCAPE 'ab'", "a LIKE 'x!' ESCAPE '!'", "a LIKE '!x' ESCAPE '!'"],
 )
-def test_what_makes_no_sense(text):
+def test_what_makes_no_sense(text: str) -> None:
     with pytest.raises(InvalidValue):
         parse_sql(text)
 
 
-def test_parse_takes_either_language():
+def test_parse_takes_either_language() -> None:
     assert parse(" [a,>,5]") == parse("a > 5") == Filter([Predicate("a", Op.GT, 5)])
     assert parse("") == EVERYTHING

@@ -1,7 +1,9 @@
 """Connections in memory: in order, across loops, broken and closed as TCP does it."""
 
 import asyncio
+from collections.abc import Callable
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -13,39 +15,44 @@ from runnel.net.memory import MemoryDialler, MemoryListener
 PATIENCE_S = 10
 
 
-class Recorder:
+class EventLog:
     """A machine that does nothing but remember, and tells when it has seen something."""
 
-    def __init__(self):
-        self.seen = []
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
         self.changed = asyncio.Event()
 
-    def handle(self, event, now):
+    def handle(self, event: Any, now: int) -> list[Any]:
         self.seen.append(event)
         self.changed.set()
         return []
 
-    async def until(self, holds):
+    async def until(self, holds: Callable[[], object]) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while not holds():
                 self.changed.clear()
                 await self.changed.wait()
 
-    def bytes(self):
+    def bytes(self) -> bytes:
         return b"".join(e.chunk for e in self.seen if isinstance(e, FramesArrived))
 
 
-def make(url=None):
-    """A recorder and its driver, listening under a URL if there is one."""
-    recorder = Recorder()
-    driver = Driver(recorder, MemoryDialler(), lambda effect: None)
-    return recorder, driver, MemoryListener(url, driver) if url else None
+def make() -> tuple[EventLog, Driver]:
+    """A recorder and its driver."""
+    recorder = EventLog()
+    return recorder, Driver(recorder, MemoryDialler(), lambda effect: None)
 
 
-def test_both_sides_hear_of_a_connection_and_of_its_end():
-    async def main():
-        server, server_driver, listener = make("memory://test/one")
-        client, client_driver, _ = make()
+def listening_at(url: str) -> tuple[EventLog, Driver, MemoryListener]:
+    """The same, and what listens for it."""
+    recorder, driver = make()
+    return recorder, driver, MemoryListener(url, driver)
+
+
+def test_both_sides_hear_of_a_connection_and_of_its_end() -> None:
+    async def main() -> None:
+        server, server_driver, listener = listening_at("memory://test/one")
+        client, client_driver = make()
         client_driver.perform([Connect("memory://test/one")])
         assert client.seen == [], "never at once"
         await client.until(lambda: client.seen)
@@ -65,10 +72,10 @@ def test_both_sides_hear_of_a_connection_and_of_its_end():
     asyncio.run(main())
 
 
-def test_what_breaks_is_seen_on_both_sides():
-    async def main():
-        server, _, listener = make("memory://test/two")
-        client, client_driver, _ = make()
+def test_what_breaks_is_seen_on_both_sides() -> None:
+    async def main() -> None:
+        server, _, listener = listening_at("memory://test/two")
+        client, client_driver = make()
         client_driver.perform([Connect("memory://test/two")])
         await client.until(lambda: client.seen)
         listener.break_connections()
@@ -81,19 +88,19 @@ def test_what_breaks_is_seen_on_both_sides():
     asyncio.run(main())
 
 
-def test_loops_of_two_threads_are_joined_in_order():
+def test_loops_of_two_threads_are_joined_in_order() -> None:
     url, count = "memory://test/three", 2000
     loop = asyncio.new_event_loop()
 
-    async def listening():
-        return make(url)
+    async def listening() -> tuple[EventLog, Driver, MemoryListener]:
+        return listening_at(url)
 
     thread = Thread(target=loop.run_forever)
     thread.start()
     server, _, listener = asyncio.run_coroutine_threadsafe(listening(), loop).result(PATIENCE_S)
 
-    async def main():
-        client, driver, _ = make()
+    async def main() -> None:
+        client, driver = make()
         driver.perform([Connect(url)])
         await client.until(lambda: client.seen)
         for n in range(count):
@@ -110,16 +117,16 @@ def test_loops_of_two_threads_are_joined_in_order():
     assert server.bytes() == b"".join(n.to_bytes(2) for n in range(count))
 
 
-def test_a_loop_that_is_gone_is_as_if_nobody_listened():
+def test_a_loop_that_is_gone_is_as_if_nobody_listened() -> None:
     url = "memory://test/four"
 
-    async def listening():
-        return make(url)
+    async def listening() -> tuple[EventLog, Driver, MemoryListener]:
+        return listening_at(url)
 
     _, _, listener = asyncio.run(listening())
 
-    async def main():
-        client, driver, _ = make()
+    async def main() -> None:
+        client, driver = make()
         driver.perform([Connect(url)])
         await client.until(lambda: client.seen)
         assert client.seen == [Disconnected(0, url)]
@@ -128,9 +135,9 @@ def test_a_loop_that_is_gone_is_as_if_nobody_listened():
     listener.close()
 
 
-def test_a_dialler_that_was_stopped_says_nothing_more():
-    async def main():
-        client, driver, _ = make()
+def test_a_dialler_that_was_stopped_says_nothing_more() -> None:
+    async def main() -> None:
+        client, driver = make()
         driver.perform([Connect("memory://nowhere/x")])
         driver.stop()
         with pytest.raises(TimeoutError):

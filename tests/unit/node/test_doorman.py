@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from runnel.broker.events import Connected, Disconnected, Event, FramesArrived
+from runnel.broker.permits import Permit
 from runnel.net.driver import Driver
+from runnel.net.tcp import TcpConnection
 from runnel.node import doorman
 from runnel.node.doorman import Doorman
-from runnel.wire import PROTOCOL, Ack, Hello, encode, make_publication
+from runnel.wire import PROTOCOL, Ack, Credentials, Denied, Hello, Message, encode, make_publication
 
 
 def hello(generation: int) -> bytes:
@@ -46,7 +48,7 @@ class Heard:
 class NoDialler:
     """Nobody is dialled here."""
 
-    def dial(self, driver: Driver, peer: str) -> None:
+    def dial(self, driver: Driver, peer: str, address: str = "") -> None:
         raise AssertionError(peer)
 
     def stop(self) -> None:
@@ -180,3 +182,131 @@ def test_once_led_it_is_a_connection_like_any_other() -> None:
         assert hall.transport.written == [b"answer"]
 
     in_hall(test)
+
+
+# -- who proves who he is ---------------------------------------------------------------------------------
+
+ALICE = Permit("alice", names=("alice",))
+
+
+class Porter:
+    """Lets in whoever has the right password, when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[Credentials] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.busy = False
+
+    async def __call__(
+        self, connection: TcpConnection, credentials: Credentials
+    ) -> Permit | Message | None:
+        self.asked.append(credentials)
+        await self.may_answer.wait()
+        if self.busy:
+            return None
+        return ALICE if credentials.password == "geheim" else Denied("wrong")
+
+
+class GuardedHall(Hall):
+    """The same with a porter; `closed` has why the connection was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.porter = Porter()
+        self.doorman = Doorman(self.lead_to, None, self.porter)
+        self.closed = asyncio.Event()
+        self.transport.close = self.closed.set  # type: ignore[method-assign]
+        self.doorman.connection_made(self.transport)
+
+
+def in_guarded_hall(test: Callable[[GuardedHall], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(10):
+            await test(GuardedHall())
+
+    asyncio.run(main())
+
+
+RIGHT = encode(Credentials("alice", "geheim"))
+
+
+@pytest.mark.parametrize("size", [1, 7, 30, 1_000])
+def test_who_proves_it_is_led_in_with_a_permit_and_all_that_it_said(size: int) -> None:
+    said = hello(4) + RIGHT + MORE
+
+    async def test(hall: GuardedHall) -> None:
+        for at in range(0, len(said), size):
+            hall.doorman.data_received(said[at : at + size])
+        await hall.heard[4].something.wait()
+        assert hall.heard[4].events[0] == Connected(1, None, ALICE)
+        assert hall.heard[4].read == said and not hall.heard[3].events
+        assert hall.porter.asked == [Credentials("alice", "geheim")]
+
+    in_guarded_hall(test)
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [encode(Credentials("alice", "x")), encode(Credentials()), encode(Ack(0, 0, 0, False))],
+)
+def test_who_does_not_is_told_and_no_broker_hears_of_it(credentials: bytes) -> None:
+    async def test(hall: GuardedHall) -> None:
+        hall.doorman.data_received(hello(3) + credentials + MORE)
+        await hall.closed.wait()
+        hall.doorman.data_received(RIGHT)  # too late
+        assert hall.transport.written == [encode(Denied("wrong"))]
+        assert not hall.heard[3].events and len(hall.porter.asked) == 1
+
+    in_guarded_hall(test)
+
+
+def test_who_is_to_come_back_later_is_told_nothing() -> None:
+    async def test(hall: GuardedHall) -> None:
+        hall.porter.busy = True
+        hall.doorman.data_received(hello(3) + RIGHT)
+        await hall.closed.wait()
+        assert hall.transport.written == [] and not hall.heard[3].events
+
+    in_guarded_hall(test)
+
+
+def test_a_broker_is_led_in_by_its_name_alone_and_nonsense_without_a_permit() -> None:
+    """The core then says that it is no neighbour, or what is wrong."""
+    broker = encode(Hello(PROTOCOL, "broker", "B2", 5, 0, 0, 0, 0))
+    for said in (broker, MORE, b"GET / HTTP/1.1\r\n\r\n"):
+
+        async def test(hall: GuardedHall, said: bytes = said) -> None:
+            hall.doorman.data_received(said)
+            assert hall.heard[3].events[0] == Connected(1, None, None)
+            assert not hall.porter.asked
+
+        in_guarded_hall(test)
+
+
+def test_who_talks_on_while_it_is_checked_cannot_fill_the_memory() -> None:
+    async def test(hall: GuardedHall) -> None:
+        hall.porter.may_answer.clear()
+        hall.doorman.data_received(hello(3) + RIGHT)
+        for _ in range(20):
+            hall.doorman.data_received(bytes(100_000))
+        assert hall.closed.is_set()
+        hall.porter.may_answer.set()
+        await asyncio.sleep(0)
+        assert not hall.heard[3].events
+
+    in_guarded_hall(test)
+
+
+def test_who_is_gone_before_it_was_checked_is_not_led_in() -> None:
+    async def test(hall: GuardedHall) -> None:
+        hall.porter.may_answer.clear()
+        hall.doorman.data_received(hello(3) + RIGHT)
+        await asyncio.sleep(0)
+        hall.doorman.connection_lost(None)
+        hall.porter.may_answer.set()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not hall.heard[3].events
+
+    in_guarded_hall(test)

@@ -78,6 +78,7 @@ def test_the_rate_holds_and_everything_arrives_in_order() -> None:
         assert bench.total >= RATE * bench.now - PIECE_BYTES or bench.total == 2_000_000
     bench.advance(0.1)
     assert pipe.sent == b"".join(frames)
+    assert bench.limiter.busy_ns == 2 * 10**9
 
 
 def test_a_pause_earns_no_more_than_a_burst() -> None:

@@ -57,7 +57,7 @@ def test_a_name_from_outside_cannot_fake_a_line_or_a_field() -> None:
 def test_an_exception_is_told_in_both_formats() -> None:
     for format in ("text", "json"):
         stream = io.StringIO()
-        log = make_log("B1", "info", format, stream)  # type: ignore[arg-type]
+        log = make_log("B1", "info", format, stream)
         try:
             raise KeyError("lost")
         except KeyError as error:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
-from runnel.broker.effects import Trace
-from runnel.broker.events import Event
+from runnel.broker.effects import WriteTrace
+from runnel.broker.events import Disconnected, Event
 from runnel.errors import BugError, InputError
 from runnel.net.addresses import Address
 from runnel.net.loops import new_event_loop
-from runnel.node.compose import new_incarnation
 from runnel.node.config import read_config
 from runnel.node.logs import make_log
 from runnel.node.node import BUG, DRAINED, Node
+from runnel.node.spec import new_incarnation
 
 LOOPS = [asyncio.new_event_loop, new_event_loop]
 
@@ -47,9 +48,9 @@ def _serve(
 
 
 @pytest.mark.parametrize("make_loop", LOOPS)
-def test_stopping_ends_with_0_and_closes_connections(make_loop) -> None:
+def test_stopping_ends_with_0_and_closes_connections(make_loop: Any) -> None:
     async def during(node: Node, address: Address) -> None:
-        reader, writer = await asyncio.open_connection(*address)
+        reader, writer = await asyncio.open_connection(*address[:2])
         node.stop()
         node.stop()  # once is enough
         assert await reader.read() == b""
@@ -61,7 +62,7 @@ def test_stopping_ends_with_0_and_closes_connections(make_loop) -> None:
 
 
 @pytest.mark.parametrize("make_loop", LOOPS)
-def test_a_bug_in_the_core_ends_the_node_with_70_and_a_log_entry(make_loop) -> None:
+def test_a_bug_in_the_core_ends_the_node_with_70_and_a_log_entry(make_loop: Any) -> None:
     class Broken:
         """A machine with a bug."""
 
@@ -70,7 +71,7 @@ def test_a_bug_in_the_core_ends_the_node_with_70_and_a_log_entry(make_loop) -> N
 
     async def during(node: Node, address: Address) -> None:
         node._cores[1].driver.machine = Broken()
-        _, writer = await asyncio.open_connection(*address)
+        _, writer = await asyncio.open_connection(*address[:2])
         writer.close()
 
     code, log = _serve(during, make_loop)
@@ -83,7 +84,7 @@ def test_a_bug_in_the_core_ends_the_node_with_70_and_a_log_entry(make_loop) -> N
 
 def test_a_bug_in_any_callback_ends_the_node() -> None:
     async def during(node: Node, address: Address) -> None:
-        asyncio.get_running_loop().call_soon(lambda: {}["missing"])
+        asyncio.get_running_loop().call_soon(lambda: {"": 0}["missing"])
 
     assert _serve(during)[0] == BUG
 
@@ -108,7 +109,7 @@ def test_after_a_bug_nothing_more_is_handled() -> None:
 
 def test_a_stranger_who_talks_nonsense_is_thrown_out_and_logged() -> None:
     async def during(node: Node, address: Address) -> None:
-        reader, writer = await asyncio.open_connection(*address)
+        reader, writer = await asyncio.open_connection(*address[:2])
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
         assert await reader.read() == b""
         writer.close()
@@ -146,8 +147,8 @@ def test_an_incarnation_has_room_in_a_token_for_two_hundred_years() -> None:
 
 def test_whatever_a_module_traces_can_be_logged() -> None:
     async def during(node: Node, address: Address) -> None:
-        node._cores[1].told(
-            Trace("odd", {"event": "x", "level": 3, "self": None, "made_of": {1: b"bytes"}})
+        node._cores[1].handle_effect(
+            WriteTrace("odd", {"event": "x", "level": 3, "self": None, "made_of": {1: b"bytes"}})
         )
         node.stop()
 
@@ -159,9 +160,36 @@ def test_whatever_a_module_traces_can_be_logged() -> None:
 def test_drops_are_summed_up_and_told_at_the_end_at_the_latest() -> None:
     async def during(node: Node, address: Address) -> None:
         for _ in range(3):
-            node._cores[1].told(Trace("dropped", {"peer": "slow", "count": 5}))
+            node._cores[1].handle_effect(WriteTrace("dropped", {"peer": "slow", "count": 5}))
         node.stop()
 
     _, log = _serve(during)
     dropped = [entry for entry in log if entry["event"] == "dropped"]
     assert [(entry["peer"], entry["count"]) for entry in dropped] == [("slow", 15)]
+
+
+def test_it_says_whom_it_cannot_dial_also_of_those_that_no_configuration_names() -> None:
+    async def during(node: Node, address: Address) -> None:
+        core = node._cores[1]
+        core.broker.dial("B2", f"runnel://127.0.0.1:{_free_port()}")
+        core.broker.dial("B3")
+        core.broker.dial("B4", "nonsense://")
+        core.driver.handle(Disconnected(0))
+        while len(core._unreachable) < 3:
+            await asyncio.sleep(0)
+        node.stop()
+
+    code, log = _serve(during)
+    told = {entry["peer"]: entry for entry in log if entry["event"] == "dial-failed"}
+    assert code == DRAINED
+    assert told["B2"]["address"].startswith("runnel://127.0.0.1:")
+    assert told["B2"]["reason"] == "Connection refused"
+    assert told["B3"]["address"] == "" and "where B3 listens" in told["B3"]["reason"]
+    assert told["B4"]["address"] == "nonsense://"
+
+
+def _free_port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])

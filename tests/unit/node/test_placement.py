@@ -20,7 +20,7 @@ def home_after(events: int, placement: dict[str, Any]) -> str:
             for n in range(events):
                 await publisher.publish({"n": n})
                 assert (await subscription.get(10))["n"] == n
-                await network.settled()
+                await network.settle()
             return publisher.broker
 
     with InMemoryNetwork(3, settings={"placement": placement}) as network:

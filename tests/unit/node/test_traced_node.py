@@ -11,9 +11,9 @@ import pytest
 
 import runnel
 from runnel.errors import InputError
-from runnel.node.compose import make_trace
 from runnel.node.config import read_config
 from runnel.node.node import Node
+from runnel.node.spec import make_node_broker, make_trace
 from runnel.trace.reader import open_trace
 from runnel.trace.summary import summarise
 
@@ -48,6 +48,18 @@ def test_a_node_writes_what_happened(tmp_path: Path) -> None:
     assert about["address"].startswith("runnel://127.0.0.1:")
     assert about["output_bytes_per_second"] == 50_000, "what it may be planned to send"
     assert sum(row["publications_in"] for row in trace.rows("intervals")) == 20
+
+
+def test_a_node_that_traces_and_keeps_profiles_records_once(tmp_path: Path) -> None:
+    tables = {"trace": {"dir": str(tmp_path)}, "profiles": {"enabled": True}}
+    config = read_config({"name": "B1", "listen": "127.0.0.1:0", **tables})
+    trace = make_trace(config, 1, pytest.fail)
+    assert trace is not None
+    broker = make_node_broker(config, 1, trace=trace)
+    trace.start()
+    broker.start(0)
+    assert trace.stop(broker)
+    assert [module.name for module in broker.watchers.of_all] == ["recording"]
 
 
 def test_sampling_and_tables_are_the_users_choice(tmp_path: Path) -> None:

@@ -7,21 +7,21 @@ from types import SimpleNamespace
 from typing import Any
 
 from runnel.broker.connections import EXPIRED
-from runnel.broker.effects import Trace
+from runnel.broker.effects import WriteTrace
 from runnel.node.wording import Wording
 
 LINKS: Any = {
-    "alice": SimpleNamespace(is_client=True),
-    "B2": SimpleNamespace(is_client=False),
-    "inspector-1": SimpleNamespace(is_client=True),
+    "alice": SimpleNamespace(kind="client"),
+    "B2": SimpleNamespace(kind="broker"),
+    "inspector-1": SimpleNamespace(kind="operator"),
 }
 
 
 def entries(peer: str, reason: str) -> list[tuple[str, int, Any]]:
     wording = Wording()
-    up = Trace("link-up", {"peer": peer, "fresh": True})
-    lost = Trace("link-lost", {"peer": peer, "reason": reason})
-    return [wording.entry(up, LINKS), wording.entry(lost, {})]
+    up = WriteTrace("link-up", {"peer": peer, "fresh": True})
+    lost = WriteTrace("link-lost", {"peer": peer, "reason": reason})
+    return [wording.log_entry(up, LINKS), wording.log_entry(lost, {})]
 
 
 def test_a_client_that_says_farewell_has_left() -> None:
@@ -41,13 +41,13 @@ def test_who_only_asks_is_not_worth_a_line() -> None:
 
 
 def test_a_client_whose_name_was_taken_is_told_loudly() -> None:
-    displaced = Trace("client-displaced", {"peer": "alice"})
-    assert Wording().entry(displaced, LINKS) == ("client-displaced", WARNING, {"peer": "alice"})
+    displaced = WriteTrace("client-displaced", {"peer": "alice"})
+    assert Wording().log_entry(displaced, LINKS) == ("client-displaced", WARNING, {"peer": "alice"})
 
 
 def test_of_decisions_only_those_that_move_somebody_are_worth_a_line() -> None:
     levels = {
-        outcome: Wording().entry(Trace("placement", {"outcome": outcome}), {})[1]
+        outcome: Wording().log_entry(WriteTrace("placement", {"outcome": outcome}), {})[1]
         for outcome in ("moves", "stays", "dry run")
     }
     assert levels == {"moves": INFO, "stays": DEBUG, "dry run": DEBUG}

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from runnel.testing.network import InMemoryNetwork
 STAR = [("hub", "a"), ("hub", "b"), ("c", "hub")]
 
 
-def test_brokers_are_joined_as_asked():
+def test_brokers_are_joined_as_asked() -> None:
     with InMemoryNetwork(edges=STAR) as network:
         assert network.brokers == ("hub", "a", "b", "c")
         with network.connect_blocking("c") as writer, network.connect_blocking("a") as reader:
@@ -21,7 +22,7 @@ def test_brokers_are_joined_as_asked():
             assert subscription.get(10).hops == 2
 
 
-def test_a_loop_and_an_unknown_broker_are_refused():
+def test_a_loop_and_an_unknown_broker_are_refused() -> None:
     with pytest.raises(InputError, match="closes a loop"):
         InMemoryNetwork(edges=[("a", "b"), ("b", "c"), ("c", "a")])
     with InMemoryNetwork(["one", "two"]) as network:
@@ -30,21 +31,21 @@ def test_a_loop_and_an_unknown_broker_are_refused():
             network.url("three")
 
 
-def test_a_setting_that_does_not_exist_is_refused_and_nothing_is_left_running():
+def test_a_setting_that_does_not_exist_is_refused_and_nothing_is_left_running() -> None:
     with pytest.raises(InputError, match="limits"):
         InMemoryNetwork(settings={"limits": {"speed": 1}}).start()
 
 
-def test_once_settled_everything_is_where_it_goes():
-    async def main(network):
+def test_once_settled_everything_is_where_it_goes() -> None:
+    async def main(network: InMemoryNetwork) -> None:
         async with network.connect("B1") as writer, network.connect("B3") as reader:
-            subscription = await reader.subscribe("x > 0", ready=False)
-            publisher = await writer.advertise("x > 0", ready=False)
+            subscription = await reader.subscribe("x > 0", wait="nothing")
+            publisher = await writer.advertise("x > 0", wait="nothing")
             await publisher.ready()
-            await network.settled()
+            await network.settle()
             for _ in range(100):
                 await publisher.publish({"x": 1})
-            await network.settled()
+            await network.settle()
             links = network._running["B3"].broker.links
             assert links[reader.name].publications_out == 100
             for _ in range(100):
@@ -54,21 +55,21 @@ def test_once_settled_everything_is_where_it_goes():
         asyncio.run(main(network))
 
 
-def test_settled_waits_for_links_that_broke():
-    with InMemoryNetwork(3) as network:
+def test_settled_waits_for_links_that_broke() -> None:
+    with InMemoryNetwork(3, settings={"link": {"heartbeat_s": 0.1}}) as network:
         network.break_connections()
-        network.settled_blocking()
+        network.settle_blocking()
         network.kill("B2")
-        network.settled_blocking()  # who is gone is not waited for
+        network.settle_blocking()  # who is gone is not waited for
         network.restart("B2")
-        network.settled_blocking()
+        network.settle_blocking()
         links = network._running["B2"].broker.links
         assert all(links[name].established for name in ("B1", "B3"))
         with pytest.raises(InputError, match="kill it first"):
             network.restart("B2")
 
 
-def test_two_networks_do_not_meet():
+def test_two_networks_do_not_meet() -> None:
     with InMemoryNetwork() as one, InMemoryNetwork() as two:
         assert one.url("B1") != two.url("B1")
         with one.connect_blocking() as client, two.connect_blocking() as other:
@@ -100,7 +101,7 @@ def test_marked(runnel_network):
 """
 
 
-def test_the_fixture_works_in_a_users_project(tmp_path):
+def test_the_fixture_works_in_a_users_project(tmp_path: Path) -> None:
     (tmp_path / "test_theirs.py").write_text(USERS_TESTS)
     # Whether or not it is installed as a plugin, it is taken from here, once.
     plugin = ["-p", "no:runnel", "-p", "runnel.testing.plugin"]

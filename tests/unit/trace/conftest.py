@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from runnel.quantities import SECOND
 from runnel.trace.recorder import Recorder, RecorderConfig
 from runnel.trace.writer import Writer, WriterConfig
 from runnel.wire import make_publication
-from taping import enter
-
-SECOND = 1_000_000_000
+from support.taping import enter
 
 
 class Lab:

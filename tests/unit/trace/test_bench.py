@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCH = Path(__file__).parents[3] / "bench" / "trace.py"
 
 
+@pytest.mark.slow
 def test_a_quick_run_reports_every_figure() -> None:
     command = [sys.executable, str(BENCH), "--quick"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -13,6 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from runnel.cli.main import main
+from runnel.trace.schemas import SubscriptionsRow
+from support.taping import interval_row
 
 
 def run(*arguments: object) -> Result:
@@ -24,9 +26,30 @@ def directory(lab: Any) -> Path:
     for counter in range(1, 31):
         lab.publish(counter, "B1" if counter % 2 else "B2", at_s=counter, a=counter, b=5)
     lab.recorder.control("B1", 31 * 10**9, "moved", {"client": "alice", "to": "B2"})
-    row = (10**10, 0.25, None, 0.001, 5.0, 6.0, 5, 6, 1, 7, 9, 9, 0, [("control", 1)])
-    lab.recorder.add("intervals", "B1", 31 * 10**9, (*row, 0, 0, 0, 3, 4, 2, None))
-    lab.recorder.add("subscriptions", "B1", 1, ("alice", "made", 20, "a > 5", b"\x90"))
+    lab.recorder.add(
+        interval_row(
+            "B1",
+            31 * 10**9,
+            window_ns=10**10,
+            input_ratio=0.25,
+            matching_delay_s=0.001,
+            **{"input_rate": 5.0, "output_rate": 6.0, "publications_in": 5, "publications_out": 6},
+            **{"control_in": 1, "frames_out": 7, "bytes_in": 9, "bytes_out": 9},
+            messages_in=[("control", 1)],
+            **{"subscriptions": 3, "advertisements": 4, "clients": 2},
+        )
+    )
+    lab.recorder.add(
+        SubscriptionsRow(
+            time_ns=1,
+            broker="B1",
+            client="alice",
+            event="made",
+            subscription=20,
+            filter="a > 5",
+            selection=b"\x90",
+        )
+    )
     lab.now = 32 * 10**9
     lab.writer.close()
     found: Path = lab.directory

@@ -11,7 +11,7 @@ from runnel.trace.reader import attributes_of
 from runnel.trace.recorder import Recorder
 from runnel.trace.schemas import SCHEMAS
 from runnel.wire import Publication, make_publication
-from taping import after_hops, enter, leave
+from support.taping import after_hops, enter, leave
 
 publications = st.builds(
     make_publication,

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from runnel.quantities import SECOND
 from runnel.trace.reader import open_trace
 from runnel.trace.summary import summarise
 
-SECOND = 1_000_000_000
 INTERVAL_S = 0.2
 
 # Records as a broker does and says after each run, on its standard output, how far it has come.

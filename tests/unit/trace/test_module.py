@@ -10,43 +10,42 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from harness import Network
+from runnel.broker.gauges import Gauges, ReadGauges
 from runnel.broker.module import Module
 from runnel.errors import InputError
 from runnel.language import Selection, parse
-from runnel.placement.migration import Migration
-from runnel.trace.module import Gauges, TraceConfig, Tracing
+from runnel.modules.placement.migration import Migration
+from runnel.quantities import SECOND
+from runnel.trace.module import TraceConfig, Tracing
 from runnel.trace.reader import Trace, attributes_of, open_trace
 from runnel.trace.recorder import Recorder, RecorderConfig
 from runnel.trace.writer import Writer, WriterConfig
 from runnel.wire import Advertise, Publication, Subscribe, Unsubscribe, decode_selection
+from support.harness import StepNetwork
 
-SECOND = 1_000_000_000
 OFFSET = 7_000 * SECOND  # of the trace's clock from the brokers'
 
 
-class Traced:
+class TracedChain:
     """A chain of three brokers that share a recorder, as in the simulator."""
 
     def __init__(
         self,
         directory: Path,
-        sample: int = 1,
-        config: TraceConfig | None = None,
+        limits: RecorderConfig | None = None,
         also: Callable[[], tuple[Module, ...]] = tuple,
-        **more: Any,
+        gauges: ReadGauges = Gauges,
     ) -> None:
-        self.network = Network()
+        self.network = StepNetwork()
         self.directory = directory
-        self.recorder = Recorder(RecorderConfig(sample=sample))
+        self.recorder = Recorder(limits)
         settings = WriterConfig(directory, "sim", "virtual", sync=False)
         self.writer = Writer(settings, self.recorder, lambda: self.network.now + OFFSET)
         self.modules = {
-            name: Tracing(self.recorder, config, lambda: OFFSET, **more)
-            for name in ("B1", "B2", "B3")
+            name: Tracing(self.recorder, None, lambda: OFFSET) for name in ("B1", "B2", "B3")
         }
         for name, dials in (("B1", ["B2"]), ("B2", ["B3"]), ("B3", [])):
-            self.network.broker(name, *dials, modules=(self.modules[name], *also()))
+            self.network.broker(name, *dials, modules=(self.modules[name], *also()), gauges=gauges)
         self.network.advance(2 * SECOND)
 
     def publish(self, session: Any, id: int, *values: int) -> None:
@@ -84,7 +83,7 @@ def columns(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
 
 
 def test_publications_where_they_enter_and_deliveries_where_they_leave(tmp_path: Path) -> None:
-    traced = Traced(tmp_path)
+    traced = TracedChain(tmp_path)
     network = traced.network
     quotes, advert = network.publisher("quotes", "B1", "a >= 0")
     network.subscriber("near", "B1", "a >= 2")
@@ -118,7 +117,7 @@ def test_publications_where_they_enter_and_deliveries_where_they_leave(tmp_path:
 
 
 def test_a_sample_is_the_same_at_every_broker(tmp_path: Path) -> None:
-    traced = Traced(tmp_path, sample=3)
+    traced = TracedChain(tmp_path, RecorderConfig(sample=3))
     network = traced.network
     quotes, advert = network.publisher("quotes", "B1", "a >= 0")
     network.subscriber("near", "B1", "a >= 0")
@@ -136,7 +135,7 @@ def test_a_sample_is_the_same_at_every_broker(tmp_path: Path) -> None:
 
 
 def test_subscriptions_and_advertisements_of_clients_once_at_their_broker(tmp_path: Path) -> None:
-    traced = Traced(tmp_path)
+    traced = TracedChain(tmp_path)
     network = traced.network
     quotes, advert = network.publisher("quotes", "B1", "a >= 0")
     far, _ = network.subscriber("far", "B3", "a > 5")
@@ -167,12 +166,12 @@ def test_subscriptions_and_advertisements_of_clients_once_at_their_broker(tmp_pa
 
 
 def test_a_publisher_that_migrates_is_withdrawn_here_and_made_there(tmp_path: Path) -> None:
-    traced = Traced(tmp_path, also=lambda: (Migration(),))
+    traced = TracedChain(tmp_path, also=lambda: (Migration(),))
     network = traced.network
     quotes, advert = network.publisher("quotes", "B1", "a >= 0")
     target = network.session("quotes/2", "B3")
-    quotes.pause(advert)
-    target.adopt(advert, quotes)
+    quotes.advertiser.pause(advert)
+    target.advertiser.adopt(advert, quotes.advertiser)
     network.settle()
     (made,) = traced.ids("quotes", "B1", Advertise)
     rows = traced.trace().read("advertisements")
@@ -185,9 +184,9 @@ def test_a_publisher_that_migrates_is_withdrawn_here_and_made_there(tmp_path: Pa
 
 def test_an_interval_says_what_happened_in_it(tmp_path: Path) -> None:
     busy = {"ns": 0}
-    traced = Traced(
+    traced = TracedChain(
         tmp_path,
-        gauges=lambda: Gauges(memory_bytes=1 << 20, output_busy_ns=busy["ns"], matching_ns=0),
+        gauges=lambda: Gauges(memory_bytes=1 << 20, output_busy_ns=busy["ns"]),
     )
     network = traced.network
     quotes, advert = network.publisher("quotes", "B1", "a >= 0")
@@ -205,7 +204,8 @@ def test_an_interval_says_what_happened_in_it(tmp_path: Path) -> None:
     assert second["publications_out"] == 40
     assert (second["input_rate"], second["output_rate"]) == (2.0, 4.0)
     assert second["messages_in"] == {"Publication": 20}
-    assert first["messages_in"] == {"Publication": 0, "Advertise": 1, "Subscribe": 2}
+    about_routes = {"Advertise": 1, "Subscribe": 2, "MissingLinks": 2, "ClientHere": 1}
+    assert first["messages_in"] == {"Publication": 0, **about_routes}
     assert (second["output_ratio"], second["memory_bytes"]) == (0.5, 1 << 20)
     assert (second["clients"], second["subscriptions"], second["advertisements"]) == (2, 2, 1)
     # The control traffic of the set-up: far's subscription, and those of B1's own clients.
@@ -213,7 +213,7 @@ def test_an_interval_says_what_happened_in_it(tmp_path: Path) -> None:
 
 
 def test_links_come_go_and_are_counted(tmp_path: Path) -> None:
-    traced = Traced(tmp_path)
+    traced = TracedChain(tmp_path)
     network = traced.network
     quotes, advert = network.publisher("quotes", "B1", "a >= 0")
     network.subscriber("far", "B2", "a >= 0")
@@ -221,7 +221,7 @@ def test_links_come_go_and_are_counted(tmp_path: Path) -> None:
     network.advance(9 * SECOND)
     network.crash("far")
     network.advance(60 * SECOND)
-    traced.modules["B1"].stopped(network.nodes["B1"], network.now)
+    traced.modules["B1"].record_stop(network.nodes["B1"], network.now)
     trace = traced.trace()
     rows = columns(
         trace.read("links"),
@@ -238,7 +238,7 @@ def test_links_come_go_and_are_counted(tmp_path: Path) -> None:
 
 def test_the_shortcut_for_one_subscription_stays_true(tmp_path: Path) -> None:
     """A client goes from one subscription to two, back to one, to none; another takes its place at the broker."""
-    traced = Traced(tmp_path)
+    traced = TracedChain(tmp_path)
     network = traced.network
     quotes, advert = network.publisher("quotes", "B1", "a >= 0")
     far, first = network.subscriber("far", "B3", "a >= 0")
@@ -264,16 +264,16 @@ def test_the_shortcut_for_one_subscription_stays_true(tmp_path: Path) -> None:
 
 
 def test_notes_of_the_broker_become_control_rows(tmp_path: Path) -> None:
-    traced = Traced(tmp_path)
+    traced = TracedChain(tmp_path)
     for name, effect in traced.network.traces:
-        traced.modules[name].told(effect.kind, effect.data, traced.network.now)
+        traced.modules[name].record_note(effect.kind, effect.data, traced.network.now)
     rows = traced.trace().read("control").to_pylist()
     assert ("B1", "link-up", "B2") in {(r["broker"], r["kind"], r["entity"]) for r in rows}
     assert all(json.loads(row["detail"])["peer"] == row["entity"] for row in rows)
 
 
 def test_what_is_switched_off_is_not_recorded(tmp_path: Path) -> None:
-    traced = Traced(tmp_path, config=TraceConfig(publications=False))
+    traced = TracedChain(tmp_path, RecorderConfig(publications=False))
     network = traced.network
     quotes, advert = network.publisher("quotes", "B1", "a >= 0")
     network.subscriber("near", "B1", "a >= 0")

@@ -12,12 +12,14 @@ import pytest
 
 from runnel.errors import InputError
 from runnel.language import parse
+from runnel.quantities import HOUR
 from runnel.trace.reader import open_trace
-from runnel.trace.schemas import HOUR_NS, SCHEMAS
+from runnel.trace.schemas import SCHEMAS
 from runnel.trace.summary import summarise
 from runnel.trace.tail import Tail
+from support.taping import interval_row
 
-HOUR_S = HOUR_NS // 1_000_000_000
+HOUR_S = HOUR // 1_000_000_000
 
 
 @pytest.fixture
@@ -38,18 +40,18 @@ def counters(table: pa.Table) -> list[int]:
 
 def test_a_time_range_takes_in_its_start_and_not_its_end(filled: Any) -> None:
     trace = open_trace(filled.directory)
-    start, end = HOUR_NS, 3 * HOUR_NS
+    start, end = HOUR, 3 * HOUR
     assert counters(trace.read("publications", start_ns=start, end_ns=end)) == [3, 4, 5, 6]
     assert len(trace.dataset("publications", start_ns=start, end_ns=end).files) == 2
-    assert counters(trace.read("publications", start_ns=4 * HOUR_NS)) == [9, 10]
+    assert counters(trace.read("publications", start_ns=4 * HOUR)) == [9, 10]
     assert counters(trace.read("publications", end_ns=1)) == [1]
-    assert counters(trace.read("publications", end_ns=HOUR_NS // 2)) == [1]
-    assert counters(trace.read("publications", end_ns=HOUR_NS // 2 + 1)) == [1, 2]
+    assert counters(trace.read("publications", end_ns=HOUR // 2)) == [1]
+    assert counters(trace.read("publications", end_ns=HOUR // 2 + 1)) == [1, 2]
 
 
 def test_brokers_and_columns(filled: Any) -> None:
     trace = open_trace(filled.directory)
-    found = trace.read("publications", brokers=["B2"], columns=["counter"], end_ns=2 * HOUR_NS)
+    found = trace.read("publications", brokers=["B2"], columns=["counter"], end_ns=2 * HOUR)
     assert found.to_pydict() == {"counter": [2, 4]}
 
 
@@ -88,8 +90,7 @@ def test_a_trace_of_another_version_is_refused(filled: Any) -> None:
 
 
 def test_a_column_that_a_file_is_too_old_to_have_is_null(lab: Any) -> None:
-    row = (1, 0.1, 0.5, 0.001, 5.0, 6.0, 5, 6, 1, 7, 100, 200, 0, [], 0, 0, 0, 3, 4, 2, 99)
-    lab.recorder.add("intervals", "B1", 1, row)
+    lab.recorder.add(interval_row("B1", 1, output_ratio=0.5, memory_bytes=99))
     lab.writer.close()
     (part,) = lab.writer.folder.parts("intervals")
     pq.write_table(pq.read_table(part.path).drop_columns(["memory_bytes"]), part.path)
@@ -120,7 +121,7 @@ def test_the_summary_counts_and_spans(filled: Any) -> None:
     summary = summarise(open_trace(filled.directory))
     table = summary.tables["publications"]
     assert (table.rows, table.files, table.first_ns) == (10, 5, 0)
-    assert table.last_ns == 9 * HOUR_NS // 2
+    assert table.last_ns == 9 * HOUR // 2
     assert [(writer.name, writer.state) for writer in summary.writers] == [("sim", "ended")]
 
 
@@ -129,7 +130,7 @@ def test_the_tail_is_the_newest_rows_and_then_what_comes(make_lab: Any) -> None:
     for counter in range(1, 10):
         lab.publish(counter, at_s=counter)
         if counter % 3 == 0:
-            lab.recorder.add("control", "B2", counter * 10**9, ("moved", "alice", "{}"))
+            lab.recorder.control("B2", counter * 10**9, "moved", {"client": "alice"})
             lab.writer.flush()
     tail = Tail(open_trace(lab.directory))
     told = [(table, row["time_ns"] // 10**9) for table, row in tail.last(4)]
@@ -139,8 +140,8 @@ def test_the_tail_is_the_newest_rows_and_then_what_comes(make_lab: Any) -> None:
         ("publications", 9),
         ("control", 9),
     ]
-    assert tail.more() == []
+    assert tail.read_new_rows() == []
     lab.publish(10, at_s=10)
     lab.writer.flush()
-    assert [row["counter"] for _, row in tail.more()] == [10]
+    assert [row["counter"] for _, row in tail.read_new_rows()] == [10]
     assert Tail(open_trace(lab.directory), brokers=["B2"]).last(99)[0][0] == "control"

@@ -8,24 +8,25 @@ from typing import Any
 
 import pytest
 
-from door import ALL, Door
-from harness import Network
 from runnel.errors import InputError
+from runnel.node.gauges import NodeGauges
 from runnel.trace.reader import open_trace
-from runnel.trace.setup import NodeTrace, Settings, WorldTrace
+from runnel.trace.setup import NodeTrace, TraceOptions, WorldTrace
 from runnel.trace.summary import summarise
 from runnel.wire import Advertise, Subscribe, make_publication
+from support.door import ALL, Door
+from support.harness import StepNetwork
 
 
 def test_a_node_records_in_wall_time_and_takes_its_leave(tmp_path: Path) -> None:
     before = time_ns()
-    trace = NodeTrace(Settings(tmp_path), "B", 17, pytest.fail, about={"cores": 2})
+    trace = NodeTrace(TraceOptions(tmp_path), "B", 17, pytest.fail, about={"cores": 2})
     trace.start()
-    door = Door(modules=(trace.module,))
+    door = Door(modules=(trace.module,), gauges=NodeGauges(None))
     door.now = monotonic_ns()
     door.connect(1, "pub")
     door.arrive(1, make_publication(7, 1, {"a": 1}, publisher="pub", time_ns=time_ns()))
-    trace.told("peer-error", {"peer": "pub", "error": "spoke out of turn"})
+    trace.record_note("peer-error", {"peer": "pub", "error": "spoke out of turn"})
     assert trace.stop(door.broker)
     found = open_trace(tmp_path)
     summary = summarise(found)
@@ -42,8 +43,8 @@ def test_a_node_records_in_wall_time_and_takes_its_leave(tmp_path: Path) -> None
 
 def world(directory: Path, **settings: Any) -> Path:
     """Two brokers and a minute and a half of publications, traced."""
-    network = Network()
-    trace = WorldTrace(Settings(directory, **settings), lambda: network.now)
+    network = StepNetwork()
+    trace = WorldTrace(TraceOptions(directory, **settings), lambda: network.now)
     network.broker("B1", modules=(trace.module(),))
     network.broker("B2", "B1", modules=(trace.module(),))
     network.advance(2_000_000_000)
@@ -76,11 +77,11 @@ def test_settings_reach_their_place(tmp_path: Path) -> None:
     assert trace.read("deliveries").num_rows == 0
     assert trace.read("intervals", brokers=["B1"]).num_rows == 3
     with pytest.raises(InputError, match="sample must be at least 1"):
-        WorldTrace(Settings(tmp_path / "b", sample=0), lambda: 0)
+        WorldTrace(TraceOptions(tmp_path / "b", sample=0), lambda: 0)
 
 
 def test_a_broker_routes_the_same_with_a_trace_and_without(tmp_path: Path) -> None:
-    trace = WorldTrace(Settings(tmp_path), lambda: 0)
+    trace = WorldTrace(TraceOptions(tmp_path), lambda: 0)
     plain, traced = Door(), Door(modules=(trace.module(),))
     for door in (plain, traced):
         door.connect(1, "pub")

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from door import ALL, Door
 from runnel.broker.events import TimerFired
-from runnel.trace.chunks import Sealed
+from runnel.modules.recording.module import OLD
+from runnel.modules.recording.tape import HOPS_MAX, PUBLICATIONS_MAX
+from runnel.quantities import HOUR, SECOND
+from runnel.trace.chunks import SealedTape
 from runnel.trace.columns import to_table
-from runnel.trace.module import TAPE, Tracing
+from runnel.trace.module import Tracing
 from runnel.trace.recorder import Recorder, RecorderConfig
-from runnel.trace.schemas import HOUR_NS
-from runnel.trace.setup import NodeTrace, Settings
-from runnel.trace.tape import HOPS_MAX, PUBLICATIONS_MAX
+from runnel.trace.setup import NodeTrace, TraceOptions
 from runnel.wire import Bye, Subscribe, Unsubscribe, make_publication
+from support.door import ALL, Door
 
-SECOND = 1_000_000_000
 PUB, NEIGHBOUR = 1, 2
 
 
-class Traced:
+class TracedBroker:
     """A broker with a publisher, a neighbour and a tape."""
 
     def __init__(self, **limits: Any) -> None:
@@ -44,9 +44,9 @@ class Traced:
         self.door.connect(conn, f"c{conn}")
         self.door.arrive(conn, Subscribe(id, ALL, 9))
 
-    def sealed(self) -> list[Sealed]:
+    def sealed(self) -> list[SealedTape]:
         """What waits for the writer; the tape stays as it is."""
-        return [chunk for chunk in self.recorder.take() if isinstance(chunk, Sealed)]
+        return [chunk for chunk in self.recorder.take() if isinstance(chunk, SealedTape)]
 
     def deliveries(self) -> list[tuple[str, int, int]]:
         """Who got what, with all that is on the tape."""
@@ -60,7 +60,7 @@ class Traced:
 
 
 def test_a_number_that_is_used_again_stands_for_its_link_at_the_time() -> None:
-    traced = Traced()
+    traced = TracedBroker()
     traced.subscriber(3, 30)
     traced.door.connect(4, "other", "broker")
     traced.door.arrive(4, Subscribe(40, ALL, 9))
@@ -81,7 +81,7 @@ def test_a_number_that_is_used_again_stands_for_its_link_at_the_time() -> None:
 
 
 def test_clients_with_one_subscription_and_with_several_on_one_tape() -> None:
-    traced = Traced()
+    traced = TracedBroker()
     traced.subscriber(3, 30)
     traced.subscriber(4, 40)
     traced.publish()
@@ -101,7 +101,7 @@ def test_clients_with_one_subscription_and_with_several_on_one_tape() -> None:
 
 
 def test_places_of_those_who_left_are_given_up_and_what_waits_keeps_them() -> None:
-    traced = Traced()
+    traced = TracedBroker()
     traced.subscriber(3, 30)
     traced.subscriber(4, 1_000_000)
     audiences = traced.recorder.tape.audiences
@@ -118,30 +118,30 @@ def test_places_of_those_who_left_are_given_up_and_what_waits_keeps_them() -> No
 @pytest.mark.parametrize("conn", [PUB, NEIGHBOUR])
 @pytest.mark.parametrize("run", [1, 100])
 def test_a_tape_is_short(conn: int, run: int) -> None:
-    traced = Traced()
+    traced = TracedBroker()
     traced.subscriber(3, 30)
     for _ in range(0, 3 * PUBLICATIONS_MAX, run):
         traced.publish(run, conn)
-    lengths = [len(chunk.records) for chunk in traced.sealed()]
+    lengths = [len(chunk.stretch.records) for chunk in traced.sealed()]
     assert sum(lengths) > PUBLICATIONS_MAX
     assert max(lengths) < PUBLICATIONS_MAX + run
 
 
 def test_a_tape_is_short_in_hops_and_in_bytes_too() -> None:
-    traced = Traced()
+    traced = TracedBroker()
     for conn in range(3, 103):
         traced.subscriber(conn, 10 * conn)
     for _ in range(2 * HOPS_MAX // 100):
         traced.publish()
     assert max(chunk.deliveries for chunk in traced.sealed()) < HOPS_MAX + 100
-    traced = Traced()
+    traced = TracedBroker()
     for _ in range(50):
         traced.publish(1, PUB, payload=bytes(100_000))
     assert len(traced.sealed()) >= 4
 
 
 def test_where_there_is_little_room_a_tape_is_little_of_it() -> None:
-    traced = Traced(rows_max=80)
+    traced = TracedBroker(rows_max=80)
     traced.subscriber(3, 30)
     for _ in range(100):
         traced.publish()
@@ -150,34 +150,34 @@ def test_where_there_is_little_room_a_tape_is_little_of_it() -> None:
 
 
 def test_what_a_quiet_broker_did_last_does_not_stay_on_the_tape() -> None:
-    traced = Traced(tape_ns=SECOND)
+    traced = TracedBroker(tape_ns=SECOND)
     traced.subscriber(3, 30)
     traced.publish()
     assert not traced.sealed()
-    assert traced.door.timers[TAPE] == traced.door.now + SECOND
+    assert traced.door.timers[OLD] == traced.door.now + SECOND
     traced.door.now += SECOND
-    traced.door.event(TimerFired(TAPE))
+    traced.door.event(TimerFired(OLD))
     (chunk,) = traced.sealed()
     assert chunk.deliveries == 1
 
 
 def test_rows_of_two_hours_are_in_two_chunks() -> None:
-    traced = Traced(tape_ns=60 * SECOND)
+    traced = TracedBroker(tape_ns=60 * SECOND)
     traced.subscriber(3, 30)
     begin = traced.door.now
-    for at in (HOUR_NS - 2, HOUR_NS - 1, HOUR_NS, HOUR_NS + 1):
+    for at in (HOUR - 2, HOUR - 1, HOUR, HOUR + 1):
         traced.door.now = at
         traced.publish()
-    assert begin < HOUR_NS - 2
+    assert begin < HOUR - 2
     traced.recorder.seal()
-    assert [chunk.records["time_ns"].tolist() for chunk in traced.sealed()] == [
-        [HOUR_NS - 2, HOUR_NS - 1],
-        [HOUR_NS, HOUR_NS + 1],
+    assert [chunk.stretch.records["time_ns"].tolist() for chunk in traced.sealed()] == [
+        [HOUR - 2, HOUR - 1],
+        [HOUR, HOUR + 1],
     ]
 
 
 def test_a_broker_that_only_hands_on_leaves_nothing_behind() -> None:
-    traced = Traced()
+    traced = TracedBroker()
     traced.door.connect(4, "other", "broker")
     traced.door.arrive(4, Subscribe(40, ALL, 9))
     traced.publish()
@@ -189,7 +189,7 @@ def test_a_broker_that_only_hands_on_leaves_nothing_behind() -> None:
 
 
 def test_what_may_be_on_a_tape_counts_as_missing(tmp_path: Path) -> None:
-    settings = Settings(tmp_path, flush_interval_ns=10 * SECOND)
+    settings = TraceOptions(tmp_path, flush_interval_ns=10 * SECOND)
     writer = NodeTrace(settings, "B", 1, pytest.fail)._thread.writer
     began = writer.statement.flushed_ns
     writer.flush()

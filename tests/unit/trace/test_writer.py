@@ -12,29 +12,60 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import asdict
 
 from runnel.errors import InputError
+from runnel.quantities import HOUR, SECOND
 from runnel.trace.folder import sync_file
 from runnel.trace.reader import open_trace
 from runnel.trace.recorder import Recorder, RecorderConfig
-from runnel.trace.schemas import HOUR_NS, SCHEMAS
-from runnel.trace.summary import summarise
-from runnel.trace.writer import SECOND, Writer, WriterConfig, WriterThread
-from runnel.wire import make_publication
-from taping import enter, leave
-
-INTERVAL_ROW = (
-    *(SECOND, 0.1, None, 0.001, 5.0, 6.0, 5, 6, 1, 7, 100, 200, 0),
-    *([("publication", 5)], 0, 0, 0, 3, 4, 2, None),
+from runnel.trace.schemas import (
+    SCHEMAS,
+    AdvertisementsRow,
+    BrokersRow,
+    ControlRow,
+    LinksRow,
+    SubscriptionsRow,
+    TableRow,
 )
-ROWS: dict[str, tuple[Any, ...]] = {
-    "brokers": ("started", "{}"),
-    "links": ("B2", "broker", "up", 0, 0, 0, 0),
-    "subscriptions": ("alice", "made", 20, "a > 5", b"\x90"),
-    "advertisements": ("quotes", "made", 7, "quotes", "a > 5", b"\x90"),
-    "intervals": INTERVAL_ROW,
-    "control": ("moved", "alice", "{}"),
-}
+from runnel.trace.summary import summarise
+from runnel.trace.writer import Writer, WriterConfig, WriterThread
+from runnel.wire import make_publication
+from support.taping import enter, interval_row, leave
+
+AT: dict[str, Any] = {"time_ns": 49 * SECOND, "broker": "B1"}
+SMALL: tuple[TableRow, ...] = (
+    BrokersRow(**AT, event="started", detail="{}"),
+    LinksRow(
+        **AT,
+        peer="B2",
+        kind="broker",
+        event="up",
+        publications_in=1,
+        publications_out=2,
+        dropped=3,
+        waiting_bytes=4,
+    ),
+    SubscriptionsRow(
+        **AT,
+        client="alice",
+        event="made",
+        subscription=20,
+        filter="a > 5",
+        selection=b"\x90",
+    ),
+    AdvertisementsRow(
+        **AT,
+        client="quotes",
+        event="made",
+        advertisement=7,
+        publisher="quotes",
+        filter="a > 5",
+        selection=b"\x90",
+    ),
+    interval_row(**AT, window_ns=SECOND, input_ratio=0.1, messages_in=[("publication", 5)]),
+    ControlRow(**AT, kind="moved", entity="alice", detail="{}"),
+)
 MADE = make_publication(7, 1, {"a": 1}, publisher="quotes")
 
 
@@ -51,8 +82,8 @@ def fill(lab: Any) -> None:
         lab.now = counter * SECOND
         lab.publish(counter, at_s=counter)
         leave(lab.recorder, "B2", lab.now, MADE, (1, "x"), (2, "y"))
-    for table, row in ROWS.items():
-        lab.recorder.add(table, "B1", lab.now, row)
+    for row in SMALL:
+        lab.recorder.add(row)
 
 
 def test_every_table_comes_back_with_its_schema(lab: Any) -> None:
@@ -61,9 +92,9 @@ def test_every_table_comes_back_with_its_schema(lab: Any) -> None:
     trace = open_trace(lab.directory)
     for table in SCHEMAS:
         assert trace.read(table).schema == SCHEMAS[table]
-    for table, row in ROWS.items():
-        (found,) = trace.read(table).to_pylist()
-        assert tuple(found.values()) == (49 * SECOND, "B1", *row)
+    for row in SMALL:
+        (found,) = trace.read(row.table).to_pylist()
+        assert found == asdict(row)
     assert trace.read("publications").num_rows == 49
     assert trace.read("deliveries").num_rows == 98
 
@@ -103,7 +134,7 @@ def test_inline_it_flushes_when_the_interval_is_over(make_lab: Callable[..., Any
 
 
 def test_rows_lie_under_the_hour_of_their_time(lab: Any) -> None:
-    hour_s = HOUR_NS // SECOND
+    hour_s = HOUR // SECOND
     for at_s in (0, hour_s - 1, hour_s, 5 * hour_s):
         lab.publish(1, at_s=at_s)
     lab.writer.close()
@@ -181,7 +212,7 @@ def test_files_that_cannot_be_written_are_counted_and_the_others_go_on(tmp_path:
     writer = Writer(config, recorder, time_ns, complaints.append)
     (tmp_path / "publications").write_text("in the way")
     enter(recorder, "B1", time_ns(), MADE, MADE)
-    recorder.add("control", "B1", time_ns(), ("moved", "alice", "{}"))
+    recorder.control("B1", time_ns(), "moved", {"client": "alice"})
     writer.flush()
     assert len(complaints) == 1 and "2 rows of publications are lost" in complaints[0]
     (tmp_path / "publications").unlink()
@@ -205,13 +236,13 @@ def test_in_a_thread_a_full_batch_is_written_at_once(tmp_path: Path) -> None:
     recorder = Recorder(RecorderConfig(batch_rows=3))
     written = Event()
 
-    class Watched(Writer):
+    class NotifyingWriter(Writer):
         def flush(self) -> None:
             super().flush()
             written.set()
 
     config = WriterConfig(tmp_path, "B1", "wall", 3_600 * SECOND)
-    thread = WriterThread(Watched(config, recorder, time_ns, pytest.fail))
+    thread = WriterThread(NotifyingWriter(config, recorder, time_ns, pytest.fail))
     thread.start()
     enter(recorder, "B1", time_ns(), MADE, MADE, MADE)
     assert written.wait(30)
@@ -227,14 +258,14 @@ def test_in_a_thread_an_interval_is_enough(tmp_path: Path) -> None:
     recorder = Recorder()
     written = Event()
 
-    class Watched(Writer):
+    class TableNotifyingWriter(Writer):
         def flush(self) -> None:
             super().flush()
             if self.statement.tables:
                 written.set()
 
     config = WriterConfig(tmp_path, "B1", "wall", SECOND // 50)
-    thread = WriterThread(Watched(config, recorder, time_ns, pytest.fail))
+    thread = WriterThread(TableNotifyingWriter(config, recorder, time_ns, pytest.fail))
     thread.start()
     enter(recorder, "B1", time_ns(), MADE)
     assert written.wait(30)

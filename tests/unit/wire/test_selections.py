@@ -2,6 +2,7 @@
 
 import math
 import struct
+from typing import Any
 
 import msgspec
 import pytest
@@ -33,46 +34,46 @@ pack = msgspec.msgpack.encode
         "a > 0.1 OR b IN (FALSE) OR c LIKE '%z%'",
     ],
 )
-def test_a_selection_comes_back_as_it_went(text):
+def test_a_selection_comes_back_as_it_went(text: str) -> None:
     selection = parse(text)
     back = decode_selection(encode_selection(selection))
     assert back == selection and hash(back) == hash(selection)
     assert encode_selection(back) == encode_selection(selection)
 
 
-def test_everything_and_nothing_have_their_forms():
+def test_everything_and_nothing_have_their_forms() -> None:
     assert encode_selection(EVERYTHING) == b"\x91\x90"
     assert encode_selection(NOTHING) == b"\x90"
     assert decode_selection(b"\x91\x90") == EVERYTHING
     assert decode_selection(b"\x90") == NOTHING
 
 
-def test_infinity_is_a_number_like_others():
+def test_infinity_is_a_number_like_others() -> None:
     selection = Filter([Predicate("a", Op.LT, math.inf)])
     assert decode_selection(encode_selection(selection)) == selection
 
 
-def test_one_object_however_it_is_asked_for():
+def test_one_object_however_it_is_asked_for() -> None:
     raw = encode_selection(parse("a > 5 AND b = 'x'"))
     assert decode_selection(raw) is decode_selection(bytes(bytearray(raw)))
     assert decode_selection(msgspec.Raw(raw)) is decode_selection(raw)
     assert decode_selection(raw_selection(parse("b = 'x' AND a > 5"))) is decode_selection(raw)
 
 
-def test_another_way_to_write_it_gives_the_same_object():
+def test_another_way_to_write_it_gives_the_same_object() -> None:
     cache = SelectionCache()
     canonical = cache.decode(pack([[("a", "=", 5)]]))
     assert cache.decode(pack([[("a", "<=", 5), ("a", ">=", 5)]])) is canonical
     assert cache.decode(pack([[("a", "=", 5)], [("a", "=", 5)]])) is canonical
 
 
-def test_another_way_to_write_it_counts_even_if_it_comes_first():
+def test_another_way_to_write_it_counts_even_if_it_comes_first() -> None:
     cache = SelectionCache()
     first = cache.decode(pack([[("a", "<=", 5), ("a", ">=", 5)]]))
     assert cache.decode(pack([[("a", "=", 5)]])) is first
 
 
-def test_the_cache_is_bounded_and_forgets_the_oldest():
+def test_the_cache_is_bounded_and_forgets_the_oldest() -> None:
     cache = SelectionCache(bytes_max=10_000)
     selections = [encode_selection(parse(f"a = {n}")) for n in range(1_000)]
     newest = [cache.decode(raw) for raw in selections][-1]
@@ -114,22 +115,22 @@ def test_the_cache_is_bounded_and_forgets_the_oldest():
         pack([[("a", "like", "_" * 65)]]),
     ],
 )
-def test_what_makes_no_sense_is_the_peers_mistake(raw):
+def test_what_makes_no_sense_is_the_peers_mistake(raw: Any) -> None:
     with pytest.raises(PeerError, match="the peer sent a"):
         decode_selection(raw)
 
 
-def test_limits_hold_for_peers():
+def test_limits_hold_for_peers() -> None:
     many = [[("a", "=", n)] for n in range(101)]
     predicates = [[(f"a{n}", "=", n) for n in range(1_001)]]
     characters = [[("a", "in", ["x" * 10_000 + str(n) for n in range(8)])]]
-    for refused in (many, predicates, characters, [[]] * 1_001):
+    for refused in (many, predicates, characters, [[]] * 1_001):  # type: ignore[var-annotated]
         with pytest.raises(PeerError, match=r"refused|malformed"):
             decode_selection(pack(refused))
     assert len(SelectionCache(limits=Limits(disjuncts=101)).decode(pack(many)).disjuncts) == 101
 
 
-def test_the_limit_in_bytes_holds_for_both_sides():
+def test_the_limit_in_bytes_holds_for_both_sides() -> None:
     members = tuple(range(10**9, 10**9 + SELECTION_BYTES_MAX // 5 + 1))
     with pytest.raises(FilterLimitError, match="split it"):
         encode_selection(Filter([Predicate("a", Op.IN, members)]))
@@ -137,7 +138,7 @@ def test_the_limit_in_bytes_holds_for_both_sides():
         decode_selection(pack([[("a", "in", members)]]))
 
 
-def test_what_grows_in_its_canonical_form_is_still_read():
+def test_what_grows_in_its_canonical_form_is_still_read() -> None:
     # Floats of 32 bits are never sent by us, and take twice the room when they are written again.
     count = SELECTION_BYTES_MAX // 5 - 10
     floats = b"".join(b"\xca" + struct.pack(">f", n) for n in range(count))
@@ -146,6 +147,6 @@ def test_what_grows_in_its_canonical_form_is_still_read():
     assert isinstance(predicate.value, tuple) and len(predicate.value) == count
 
 
-def test_a_disjunction_keeps_its_order():
+def test_a_disjunction_keeps_its_order() -> None:
     selection = any_of([Filter([Predicate(name, Op.GT, 1)]) for name in "zyx"])
     assert decode_selection(encode_selection(selection)).disjuncts == selection.disjuncts

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runnel.workload.draw import apportion, dealt, zipf_shares
+from runnel.workload.draw import apportion, deal, zipf_shares
 
 
 @given(st.integers(0, 5_000), st.lists(st.floats(0.001, 1_000), min_size=1, max_size=40))
@@ -18,7 +18,7 @@ def test_the_parts_make_the_whole_and_none_is_off_by_one(total: int, weights: li
 
 
 def test_dealing_is_exact_and_in_no_order() -> None:
-    deck = dealt(["x", "y"], 100, [40, 60], Random(1))
+    deck = deal(["x", "y"], 100, [40, 60], Random(1))
     assert Counter(deck) == {"x": 40, "y": 60}
     assert deck != sorted(deck)
 

@@ -79,7 +79,7 @@ def test_true_and_one_are_different_values(tmp_path: Path) -> None:
     write_events(tmp_path / "mixed.jsonl", rows)
     table = {"path": "mixed.jsonl", "selectivity": 0.25, "subscriptions": 50}
     workload = make_workload("events", table, folder=tmp_path)
-    kinds = {type(p.value) for s in workload.subscribers for p in s.selection.predicates}
+    kinds = {type(p.value) for s in workload.subscribers for p in s.selection.predicates}  # type: ignore[union-attr]
     assert kinds == {bool, int}
     found = measure(workload, publications=100)
     assert found.matched_share == pytest.approx(workload.facts["selectivity"], abs=1e-9)

@@ -69,7 +69,7 @@ def test_compressed_text_is_read(tmp_path: Path, suffix: str) -> None:
 def test_events_written_are_events_read(tmp_path: Path) -> None:
     events = [{"a": 1, "s": "é"}, {"a": 2, "s": "z"}]
     for name in ("e.parquet", "e.jsonl", "e.jsonl.gz"):
-        assert write_events(tmp_path / "new" / name, events) == 2
+        assert write_events(tmp_path / "new" / name, events) == 2  # type: ignore[arg-type]
         assert [event for _, event in read_events(tmp_path / "new" / name)] == events
 
 

@@ -6,12 +6,13 @@ import pytest
 
 from runnel.errors import InputError
 from runnel.language import EVERYTHING
+from runnel.quantities import SECOND
 from runnel.workload.measure import measure, timeline
-from runnel.workload.shape import SECOND, Change, Loop, Publisher, RateChange, Subscriber, Workload
+from runnel.workload.shape import Change, Loop, RateChange, Subscriber, Workload, WorkloadPublisher
 
 
-def publisher(name: str = "p", rate: float = 2.0, broker: int | None = None) -> Publisher:
-    return Publisher(name, EVERYTHING, rate, Loop([{"a": 1}, {"a": 2}]), broker)
+def publisher(name: str = "p", rate: float = 2.0, broker: int | None = None) -> WorkloadPublisher:
+    return WorkloadPublisher(name, EVERYTHING, rate, Loop([{"a": 1}, {"a": 2}]), broker)
 
 
 def test_a_name_is_used_once() -> None:
@@ -40,14 +41,14 @@ def test_a_loop_starts_over_for_everybody_who_asks() -> None:
 
 
 def test_a_rate_holds_until_it_changes() -> None:
-    one = Publisher(
+    one = WorkloadPublisher(
         "p", EVERYTHING, 1.0, [], rate_changes=(RateChange(10, 2.0), RateChange(20, 3.0))
     )
     assert [one.rate_at(at) for at in (0, 9, 10, 19, 20)] == [1.0, 1.0, 2.0, 2.0, 3.0]
 
 
 def test_the_timeline_keeps_rates_and_ends_with_the_events() -> None:
-    short = Publisher("short", EVERYTHING, 1.0, [{"a": 0}] * 3)
+    short = WorkloadPublisher("short", EVERYTHING, 1.0, [{"a": 0}] * 3)
     times = [at for at, one, _ in timeline(Workload("w", (short,), ()))]
     assert times == [0, SECOND, 2 * SECOND]
     both = Workload("w", (publisher("fast", 10.0), publisher("slow", 1.0)), ())

@@ -4,6 +4,7 @@ import csv
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,14 +36,14 @@ def test_a_quote_has_the_attributes_that_the_papers_print(quotes: list[Event]) -
     assert len(quotes) == 2_500
 
 
-def test_prices_are_possible(quotes: list[Event]) -> None:
+def test_prices_are_possible(quotes: list[dict[str, Any]]) -> None:
     for quote in quotes:
         assert 0 < quote["low"] <= min(quote["open"], quote["close"])
         assert max(quote["open"], quote["close"]) <= quote["high"]
         assert quote["volume"] >= 100
 
 
-def test_a_price_walks_instead_of_jumping(quotes: list[Event]) -> None:
+def test_a_price_walks_instead_of_jumping(quotes: list[dict[str, Any]]) -> None:
     closes = [quote["close"] for quote in quotes if quote["symbol"] == "YHOO"]
     moves = [abs(after - before) / before for before, after in pairwise(closes)]
     assert 0.003 < sum(moves) / len(moves) < 0.06
@@ -99,8 +100,8 @@ def test_the_mix_has_the_papers_shares(quotes: list[Event]) -> None:
     count = 20_000
     found = Counter(map(shape, balance_filters(quotes, count, seed=5)))
     assert found.keys() == expected.keys()
-    for parts, percent in expected.items():
-        assert found[parts] / count * 100 == pytest.approx(percent, abs=1.2)
+    for form, percent in expected.items():
+        assert found[form] / count * 100 == pytest.approx(percent, abs=1.2)
 
 
 def test_thresholds_are_values_of_the_stock_itself(quotes: list[Event]) -> None:

@@ -1,1 +1,4 @@
-"""The experiments: one file per paper, or per part of the system. Each registers itself (see `lab/experiment.py`)."""
+"""The experiments: one folder per paper, or per part of the system; its `experiment.py` registers it.
+
+How one is written: `lab/experiment.py`.
+"""

@@ -1,0 +1,72 @@
+"""Watermarks: what has surely passed a link, so that a loss is announced as an interval that contains all of it.
+
+The watermark of a link is a time by the clocks of publishers: all that was published before it, and goes over this
+link, has come. Content filtering leaves gaps in every counter, so nobody can know this from what arrives. Therefore
+peers say it to each other, in acknowledgements (`Ack.watermark_ns`), from the edge inwards:
+
+- A client that sends an acknowledgement has handed to the link all that it has published: its watermark is its clock.
+- A broker routes what it takes in at once, so all that came has been queued for the links it goes to. What it promises
+  a neighbour is the lowest watermark of all other links; with no other link, its own clock. A client may get what it
+  has published itself, so what it is promised includes its own link.
+
+A watermark overtakes the data that it speaks of, so it says how many data frames come before it (`Link`). It rises with
+the ticks of brokers, and so it is some heartbeats old. It falls, at once, when somebody comes whose is lower.
+
+A clock at the edge may be wrong: a broker takes a client's watermark for one hour old at most, and never for one of the
+future. What such a client publishes may be outside the interval of a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from runnel.broker.links import Link
+from runnel.quantities import HOUR
+
+CLOCK_BEHIND_NS_MAX = HOUR
+
+
+class Watermarks:
+    """The watermarks of one broker's links. `time_of_day` is in nanoseconds since 1970."""
+
+    def __init__(self, links: Mapping[str, Link], time_of_day: Callable[[], int]) -> None:
+        self._links = links
+        self._time_of_day = time_of_day
+
+    def link_up(self, link: Link) -> None:
+        """A link starts fresh. From a client nothing has come yet; what lies behind a neighbour may be older."""
+        if link.is_client:
+            link.expect_watermark(self._time_of_day())
+
+    def rise(self) -> None:
+        """Promise every peer what all others have promised; the next acknowledgement says it."""
+        now = self._time_of_day()
+        lowest = second = now
+        slowest = None
+        for link in self._sources():
+            watermark_ns = self._of(link, now)
+            if watermark_ns < lowest:
+                lowest, second, slowest = watermark_ns, lowest, link
+            elif watermark_ns < second:
+                second = watermark_ns
+        for link in self._sources():
+            link.promise_watermark(second if link is slowest and not link.is_client else lowest)
+
+    def fall(self, source: Link) -> None:
+        """A peer has a lower watermark than before, or its first: what others were promised must not be above it."""
+        watermark_ns = self._of(source, self._time_of_day())
+        for link in self._sources():
+            is_concerned = link is not source or link.is_client
+            if is_concerned and link.promised_ns > watermark_ns:
+                link.promise_watermark(watermark_ns)
+                link.owe_ack()
+
+    def _sources(self) -> list[Link]:
+        """The links over which publications may come, or come again."""
+        return [link for link in self._links.values() if link.is_routed and link.may_resume]
+
+    @staticmethod
+    def _of(link: Link, now: int) -> int:
+        if not link.is_client:
+            return link.watermark_ns
+        return min(max(link.watermark_ns, now - CLOCK_BEHIND_NS_MAX), now)

@@ -1,0 +1,1 @@
+"""The commands of `runnel`: one file each, with a function of the file's name."""

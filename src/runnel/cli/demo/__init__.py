@@ -1,0 +1,1 @@
+"""What `runnel demo` does: it disturbs seven brokers at work (disturbances.py), then plans fewer of them (plan.py)."""

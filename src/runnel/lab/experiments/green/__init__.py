@@ -1,0 +1,1 @@
+"""Experiment `green`: plans by every algorithm, each of them run, beside what the paper prints."""

@@ -1,0 +1,1 @@
+"""Experiment `routing`: plain routing with covering and without, what everything else is measured against."""

@@ -1,0 +1,1 @@
+"""Who may use a node: the access file, passwords, tokens, and the keeper that knows whom to let in (docs/access.md)."""

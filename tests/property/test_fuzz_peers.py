@@ -1,0 +1,43 @@
+"""Whatever peers of every kind say, in whatever order, costs nobody else a connection or an event.
+
+Two brokers with every module, and traffic from a client of one to a client of the other. Beside it strangers come and
+go: clients, operators, and a broker that the configuration names. Each says what the registry says it may, at the edges
+of all bounds, and much that it may not: spoilt, cut off, before its Hello, in floods. What brokers say is decoded all
+the time, so one that hands on what it should not have taken is found here, too.
+
+`make fuzz FRAMES=1000000` runs many more frames than the tests do; tests/process/test_fuzz_sockets.py does the same
+with real brokers.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import pytest
+
+from support.effort import fuzz_frames, share
+from support.fuzzed_network import FuzzedNetwork
+
+FRAMES = 2_000
+"""For each seed."""
+
+SEEDS = 4
+BLOCKS_GROWTH_MAX = 5_000
+"""Objects that may be there after the last half of the frames and were not before: caches that have a limit."""
+
+
+@pytest.mark.parametrize("is_guarded", [False, True], ids=["open", "guarded"])
+@pytest.mark.parametrize("seed", range(share(SEEDS)))
+def test_nobody_but_the_stranger_pays_for_what_it_says(seed: int, is_guarded: bool) -> None:
+    frames = fuzz_frames(SEEDS * FRAMES) // SEEDS // 2
+    fuzzed = FuzzedNetwork(seed, is_guarded=is_guarded)
+    fuzzed.run(frames)
+    fuzzed.check()
+    gc.collect()
+    blocks = sys.getallocatedblocks()
+    fuzzed.run(frames)
+    fuzzed.check()
+    gc.collect()
+    assert sys.getallocatedblocks() - blocks < BLOCKS_GROWTH_MAX
+    assert fuzzed.said >= 2 * frames and fuzzed.refused > frames / 50

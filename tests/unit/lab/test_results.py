@@ -1,0 +1,120 @@
+"""Results can be judged again, and cheats show: by what is declared now, and by measuring once more."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from runnel.errors import BugError
+from runnel.lab.claims import RowValue, count_outcomes, describe_counts, judge_rows
+from runnel.lab.criteria import Criteria, Criterion
+from runnel.lab.report import Findings, Setup, make_results, report_markdown
+from runnel.lab.results import Results, compare_values, encode_results, find_mistakes
+
+replace = msgspec.structs.replace
+UP_TO = Criterion("rate", "claim", "rate falls by up to", "85%", "abstract", "up to", 85, "%")
+FITTED = Criterion("fit", "calibrated", "overhead", "32%", "§5", "at most", 32, "%")
+TIMED = Criterion("time", "claim", "takes", "2 s", "§4", "at most", 2, "s", by_clock=True)
+NEVER = Criterion("never", "claim", "pings", "30 s", "§5", "about", 30, "s")
+OURS = Criterion("lost", "ours", "lost", low=0, high=0)
+CRITERIA = Criteria((UP_TO, FITTED, TIMED, NEVER, OURS))
+SETUP = Setup(["placement"], "quick", 1, 3)
+
+
+def findings(rate: float) -> Findings:
+    values = {"rate": rate, "fit": 31.0, "time": 1.5, "lost": 0}
+    measured = {id: RowValue(value, "a note") for id, value in values.items()}
+    return Findings("placement", "Placement", "Brokers.", measured)
+
+
+def results(criteria: Criteria = CRITERIA) -> Results:
+    return make_results(SETUP, [(criteria, [findings(n) for n in (90, 80, 84)])], "a machine")
+
+
+def mistakes(changed: Results, criteria: Criteria = CRITERIA) -> str:
+    return "; ".join(find_mistakes(changed, {"placement": criteria}))
+
+
+def change_row(id: str, **values: object) -> Results:
+    whole = results()
+    rows = [replace(row, **values) if row.id == id else row for row in whole.rows]
+    return replace(whole, rows=tuple(rows))
+
+
+def test_rows_are_judged_by_the_median_of_their_seeds() -> None:
+    row = results().rows[0]
+    assert (row.ours, row.values, row.outcome) == (84, (90, 80, 84), "differs")
+    assert mistakes(results()) == ""
+    again = msgspec.json.decode(encode_results(results()), type=Results)
+    assert again == results()
+
+
+def test_kinds_are_never_added_up_and_what_is_not_measured_does_not_hold() -> None:
+    assert describe_counts(count_outcomes(results().rows)) == [
+        "claims: 1 of 3 hold, 1 differs, 1 not measured",
+        "calibrated, so no evidence: 1 of 1 hold, 0 differ, 0 not measured",
+        "our own: 1 of 1 hold, 0 differ, 0 not measured",
+    ]
+    text = report_markdown(results())
+    assert "| pings | “30 s” (§5) | about: 22.5 to 37.5 | not measured | **not measured** |" in text
+    assert "84% (80 to 90)" in text and "1.5 s, by the clock" in text
+
+
+def test_a_seed_that_could_not_measure_is_not_left_out() -> None:
+    values = [{"rate": RowValue(90)}, {"rate": RowValue(float("nan"))}]
+    assert judge_rows("placement", Criteria((UP_TO,)), values)[0].outcome == "not measured"
+
+
+def test_values_that_nobody_declared_are_bugs() -> None:
+    with pytest.raises(BugError, match="measures what nobody declared: rates"):
+        judge_rows("placement", CRITERIA, [{"rates": RowValue(1)}])
+
+
+def test_a_criterion_that_was_loosened_after_the_run_shows() -> None:
+    looser = Criteria((replace(UP_TO, paper=80), *CRITERIA.row[1:]))
+    told = mistakes(results(), looser)
+    assert "was judged by criteria" in told and "run it again (runnel reproduce placement" in told
+    assert "rate: is not what is declared" in told
+
+
+def test_a_calibrated_row_that_is_counted_as_a_claim_shows() -> None:
+    cheat = change_row("fit", declared=replace(FITTED, kind="claim"))
+    assert "fit: is not what is declared" in mistakes(cheat)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"outcome": "holds"}, {"ours": 90}, {"values": (90, 90, 84)}, {"values": (90,)}],
+)
+def test_a_row_that_was_edited_shows(values: dict[str, object]) -> None:
+    assert mistakes(change_row("rate", **values)).startswith("rate: ")
+
+
+def test_rows_that_are_left_out_or_added_show() -> None:
+    whole = results()
+    assert "never: is declared, and not among" in mistakes(
+        replace(whole, rows=tuple(row for row in whole.rows if row.id != "never"))
+    )
+    more = replace(whole.rows[0], declared=replace(UP_TO, id="more"))
+    assert "more: is among the results, and not declared" in mistakes(
+        replace(whole, rows=(*whole.rows, more))
+    )
+
+
+def test_values_that_were_edited_so_that_all_fits_show_when_they_are_measured_again() -> None:
+    cheat = change_row("rate", values=(90, 86, 88), ours=88, outcome="holds")
+    assert mistakes(cheat) == ""
+    measured = {"placement": dict(findings(80).values)}
+    assert compare_values(results(), 2, measured) == []
+    assert compare_values(cheat, 2, measured) == [
+        "placement rate, seed 2: results have 86, now it is 80"
+    ]
+
+
+def test_times_by_the_clock_may_differ() -> None:
+    assert compare_values(results(), 1, {"placement": {"time": RowValue(9.9)}}) == []
+
+
+def test_a_report_of_too_few_seeds_says_so() -> None:
+    assert "3; 10 are declared to decide" in report_markdown(results(replace(CRITERIA, seeds=10)))
+    assert "declared to decide" not in report_markdown(results())
