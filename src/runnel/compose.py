@@ -5,8 +5,9 @@
     BrokerSpec   which of these a broker has, with their settings
     make_broker  the broker
 
-Your own strategy or module is available after `register_strategy` or `register_module`; a node imports the files that
-call these if its configuration names them under `extensions` (`import_extensions`).
+A strategy or module that is part of Runnel is imported here and named in STRATEGIES or MODULES. One of your own calls
+`register_strategy` or `register_module`; a node imports its file if the configuration names it under `extensions`
+(`import_extensions`). docs/extending.md has all steps.
 """
 
 from __future__ import annotations

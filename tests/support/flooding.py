@@ -1,6 +1,6 @@
 """A strategy outside of the package, in one file: `flood` sends every publication everywhere, once.
 
-To make it part of Runnel, leave out its last line and the import of `runnel.compose` (docs/extending.md).
+It is the template for strategies: docs/extending.md says what to change in a copy.
 
 Advertisements are flooded as on every tree, so that publishers can migrate; subscriptions stay where they are made.
 It is the simplest strategy that delivers everything, and what tests of strategies are made with.

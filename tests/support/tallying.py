@@ -1,7 +1,6 @@
 """A module outside of the package, in one file: `tally` knows how many publications have come to each neighbour.
 
-To make it part of Runnel, leave out its last line and the import of `runnel.compose`, and choose another tag
-(docs/extending.md).
+It is the template for modules: docs/extending.md says what to change in a copy.
 
 It has one of everything that a module can bring: a message, a timer, a question, a setting, a line in `status` and
 something that must hold.
@@ -31,6 +30,7 @@ class Tallied(Message, frozen=True):
     count: Count
 
 
+# Tags from 240 on are for tests: a copy takes another (docs/extending.md#all-messages).
 register(250, Tallied, Lane.MONITOR, Way.BETWEEN_BROKERS)
 
 

@@ -1,14 +1,15 @@
 """Modules: how everything beyond plain routing plugs into a broker.
 
 A module is a small state machine with its own messages, parameters and file. It sees the broker through a
-`Context` (read the tables, send, set timers, claim entities) and nothing else; no module imports another, but for
-those that it is built on (`uses`). A broker with no modules is a plain, correct broker, and pays nothing for those it
-does not have.
+`Context` (read the tables, send, set timers, claim entities) and nothing else. No module imports another; what several
+use stands below them (modules/__init__.py names it). A broker with no modules is a plain, correct broker, and pays
+nothing for those it does not have.
 
 What a module brings it declares in one place, its class: the messages it takes, its timers, the questions it
 answers, what it adds to `status`, what must hold for it (`check`). A `ModuleKind` makes it known by name, with its
 settings: one that is part of Runnel is imported by `compose.py` and named in its `MODULES`; one of your own calls
-`register_module`. No other code lists modules. docs/extending.md has all steps.
+`register_module`. No other code lists modules, but documents and node/example.toml want a line too. The template is
+tests/support/tallying.py; docs/extending.md has all steps.
 """
 
 from __future__ import annotations

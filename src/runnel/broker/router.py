@@ -1,6 +1,7 @@
 """Where publications are routed: from the link that they came over to the links that they go to.
 
-`Router.route` is the only place that does it, for one publication as for hundreds that came in one chunk. Their way,
+Which links these are is decided by the strategy (routing/); the router asks it, and carries the answer out.
+`Router.route` is the only place that does so, for one publication as for hundreds that came in one chunk. Their way,
 from its top to its bottom:
 
     → admitted    of what a client with a permit has sent, what it may publish; whoever has no part in routing may not
@@ -9,15 +10,20 @@ from its top to its bottom:
     → hops        the strategy names the links that each goes to (`Strategy.next_hops`)
     → frames      a client gets the frame as it came; neighbours get one that is a hop further, made once for all of
                   them, or one for each where the strategy has a `frame_for`
-    → links       queue the frames of a run in one go; later `Broker._flush` writes what is queued
-                  or, for a publication that is the only one of its run and the last of its chunk: links that have
-                  nothing queued take it past the queue (`Link.send_at_once`), and it becomes an effect here and now,
-                  one for all links that get the same frame. Most publications come like this
+    → links       queue the frames of a run in one go; at the end of the call `Broker._flush` makes effects of them
+                  or, for a publication that is the only one of its run and the last of its chunk: idle links take it
+                  past the queue (`Link.send_at_once`), and it becomes an effect here and now, one for all links that
+                  get the same frame. Most publications come like this
     → reported    to the story, and to the modules that watch (watchers.py)
 
-A publication that comes alone is queued all the same in two cases, because only `Broker._flush` does what is due then:
-while any neighbour is congested (the flush tells peers), and for a client with less than full credit (the flush
-raises it again).
+Nothing is written here: the driver writes, when it carries the effects out.
+
+A publication that comes alone is queued all the same
+
+- while any neighbour is congested: the flush then tells peers;
+- for a client that has, as a publisher itself, less than full credit: the flush raises that again;
+- for a link whose `Link.send_at_once` refuses it: something waits there already, an acknowledgement is due, the link is
+  down, full or congested, or its peer has not been told yet of what was dropped.
 
 The hops of every publication of a run are collected only if somebody is to be told of the run: the story, or a module
 that watches. For a single publication no collection is made: its hops are still in a variable at the end of `route`.
@@ -63,7 +69,7 @@ class Router:
         self._watchers = watchers
         self._links = links
         self._congested = congested
-        self._credit_max = credit_max  # a client with less is being slowed down
+        self._credit_max = credit_max  # a client with less is being slowed down as a publisher
         self._clock = clock  # measures how long routing takes; None: nobody asks
         self._admit = admit  # leaves out what a client's permit does not allow
         self._meter = context.meter
@@ -83,9 +89,9 @@ class Router:
         link.count_publications(count)
         watching = watchers.of(run) if watchers.depend_on_marks else watchers.of_all
         all_hops: list[list[int]] | None = [] if self._story or (watching and count > 1) else None
-        may_pass = is_last and count == 1 and not self._congested
+        may_pass = is_last and count == 1 and not self._congested  # may it go past queues?
         queued: dict[int, list[bytes]] = {}  # by the link's number, which is found faster
-        passed, passed_bytes, same = 0, 0, b""  # past the queue: frames, their bytes, the last
+        passed, passed_bytes, same = 0, 0, b""  # past queues: frames, their bytes, the last
         for publication in run:
             hops = next_hops(link, publication)
             raw, onward = publication.raw, b""

@@ -1,7 +1,7 @@
 """The `runnel` program.
 
 main              the program: the list of commands, and what becomes of errors
-commands/         one file per command: its options, its help, and the calls that do the work (docs/extending.md)
+commands/         one file per command or group: options, help, and the calls that do the work (docs/extending.md)
 show/             what commands print: tables, texts, pages, progress
 demo/             what `runnel demo` does to its network
 

@@ -4,7 +4,8 @@ Rules:
 - A user's mistake ends with exit code 2 and a message that says what to do, never with a traceback.
 - Ctrl-C has exit code 130. A command that has something to say then handles it itself; any other ends silently.
 - A command is in the file of its name in commands/, which is imported only when the command is used, so that a broker
-  does not load what draws tables. To add one: docs/extending.md.
+  does not load what draws tables. To add one, put its name into `_COMMANDS`; a `-` in the name is a `_` in those of the
+  file and the function. All steps: docs/extending.md.
 """
 
 import errno

@@ -1,5 +1,8 @@
 """Crossing: a session goes from one generation of the network to the next, with nothing lost and a short pause.
 
+All clients do so when a plan is applied. Within one generation a client goes to another broker by a move (move.py), and
+a single publisher by a migration (migration.py).
+
     stage    lives in   publishes in
     OLD      the old    the old
     BOTH     both       the old

@@ -1,5 +1,8 @@
 """Migration: a publisher goes from its session to another one, at another broker, with nothing lost.
 
+This is for one publisher. A whole client goes to another broker by a move (move.py), and all clients to the next
+generation of the network by crossings (crossing.py).
+
 It does no I/O and has no clock: the driver of the two sessions calls `advance` after each event of either, and from
 time to time. Publishing is paused as late as possible, for one round trip along the path between the two
 brokers (modules/placement/migration.py describes the brokers' side).

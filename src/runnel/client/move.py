@@ -1,9 +1,12 @@
 """The lossless move: a session changes brokers, nothing is lost and nothing is delivered twice.
 
+This is for a whole client, which goes to another broker of its network. A single publisher goes by a migration
+(migration.py), and all clients go to the next generation of the network by crossings (crossing.py).
+
 The session connects to the new home before it leaves the old one, and the old home hands it over (broker/barriers.py):
 
     session                        old home          new home
-      │  move_to: dial; nothing else changes             │    JOINING   the new home must come up in time
+      │  move_to: dial; nothing else changes             │    DIALLING  the new home must come up in time
       │── advertisements, subscriptions, handover ─────▶ │    DRYING    the new home's deliveries are held back,
       │── fence: all is sent ───────▶│                   │              nothing is published
       │                              │◀── … handover ────│
@@ -13,9 +16,9 @@ The session connects to the new home before it leaves the old one, and the old h
       │── Bye ──────────────────────▶│                   │    STEADY    what was held back is delivered,
       │                                                  │              except what was delivered already
 
-When the new home is up and does not know the session, `Session._register` queues for it all advertisements and
-subscriptions, and then `Mover.home_registered` begins the handover at once: it waits for no answer, since what it sends
-comes behind them. It sends two messages with one token (`Fences.send_handover`):
+When the new home is up and does not know the session, `client/session.py::Session._register` queues for it all
+advertisements and subscriptions, and then `Mover.home_registered` begins the handover at once: it waits for no answer,
+since what it sends comes behind them. It sends two messages with one token (`client/fences.py::Fences.send_handover`):
 
 - to the new home the Handover, behind the advertisements and subscriptions; it goes on to the old home;
 - to the old home a Fence, behind everything that the session has sent there.
@@ -26,12 +29,12 @@ Fence (`Mover.take_joined`).
 
 While DRYING both homes deliver the same: the old one's deliveries go to the application, the new one's are held back.
 All that a publisher sent before the handover reached its route comes by the old path, before the old home's fence; what
-it sent later comes by the new path. `Session._take_publication` decides by the home that a publication came from, and
-gives those of the new home to `Mover.hold_back`. The high-water marks (receiving.py) drop what came by both. The
-application's own publications pause while DRYING: all of them must have arrived everywhere before later ones can take
-a shorter way. A session that publishes nothing needs only the old home's fence.
+it sent later comes by the new path. `client/session.py::Session._take_publication` decides by the home that a
+publication came from, and gives those of the new home to `Mover.hold_back`. The high-water marks (receiving.py) drop
+what came by both. The application's own publications pause while DRYING: all of them must have arrived everywhere
+before later ones can take a shorter way. A session that publishes nothing needs only the old home's fence.
 
-While DRYING the session waits for the old home and the brokers between the two, for as long as they take; only JOINING
+While DRYING the session waits for the old home and the brokers between the two, for as long as they take; only DIALLING
 has a time limit.
 
 What can go wrong: if the new home is late, is lost for good or sends more than can be held back, the move is given up
@@ -60,7 +63,7 @@ class Move(Enum):
     """Where a move stands."""
 
     STEADY = "steady"  # no move is on
-    JOINING = "joining"  # the new home is being dialled
+    DIALLING = "dialling"  # the new home is being dialled, until it has answered our Hello
     # Subscribed at both; the new home's deliveries are held back, and nothing is published.
     DRYING = "drying"
 
@@ -81,17 +84,17 @@ class MoveEvent(Enum):
 TRANSITIONS: Transitions[Move, MoveEvent] = Transitions(
     Move.STEADY,
     {
-        (Move.STEADY, MoveEvent.ASKED): Move.JOINING,
-        (Move.JOINING, MoveEvent.REGISTERED): Move.DRYING,
+        (Move.STEADY, MoveEvent.ASKED): Move.DIALLING,
+        (Move.DIALLING, MoveEvent.REGISTERED): Move.DRYING,
         (Move.DRYING, MoveEvent.REGISTERED): Move.DRYING,
         # Each of the two fences is noted, in either order; when those that it waits for are here, the move has ARRIVED.
         (Move.DRYING, MoveEvent.JOINED): Move.DRYING,
         (Move.DRYING, MoveEvent.DRY): Move.DRYING,
         (Move.DRYING, MoveEvent.ARRIVED): Move.STEADY,
         (Move.DRYING, MoveEvent.OLD_LOST): Move.STEADY,
-        (Move.JOINING, MoveEvent.GIVEN_UP): Move.STEADY,
+        (Move.DIALLING, MoveEvent.GIVEN_UP): Move.STEADY,
         (Move.DRYING, MoveEvent.GIVEN_UP): Move.STEADY,
-        (Move.JOINING, MoveEvent.ENDED): Move.STEADY,
+        (Move.DIALLING, MoveEvent.ENDED): Move.STEADY,
         (Move.DRYING, MoveEvent.ENDED): Move.STEADY,
     },
 )
@@ -165,7 +168,8 @@ class Mover:
     def hold_back(self, publication: Publication) -> None:
         """Hold back a publication that came from the new home; if there are too many, the move is given up.
 
-        `Session._take_publication` calls it for every publication of `Homes.next`, the new home, and for no other.
+        `client/session.py::Session._take_publication` calls it for every publication of `Homes.next`, the new home, and
+        for no other.
         """
         self._held.append(publication)
         self._held_bytes += len(publication.body)
@@ -204,7 +208,7 @@ class Mover:
         """End the move if nothing is left to wait for. A session that publishes needs both fences.
 
         The dry fence was asked for when the move began. If it is neither here nor waited for any more, the old home
-        has started anew since (`Fences.start_anew`): it has lost its memory, and its fence cannot come.
+        has started anew since (`client/fences.py::Fences.reset`): it has lost its memory, and its fence cannot come.
         """
         old = self._homes.home
         assert old is not None
@@ -234,7 +238,7 @@ class Mover:
 
     def tick(self, now: int) -> None:
         """Stop waiting for a new home that is late or lost, and for an old one that is lost."""
-        if self.state is Move.JOINING and now - self._began > self._timeout_ns:
+        if self.state is Move.DIALLING and now - self._began > self._timeout_ns:
             self.give_up()
         old, new = self._homes.home, self._homes.next
         if self.state is Move.DRYING and old is not None and new is not None:

@@ -5,6 +5,9 @@ when the network it leaves is dry, so everything that it published there has rea
 Therefore the first publications of an advertisement that is new to us are held back until the other home's link has
 delivered everything that its broker had for us; a fence says when that is. If publications of one client are held back
 from both homes, the ids of its advertisements give the order, as a publisher that changes networks gets a later id.
+
+This is for crossings only. During a move everything that the new home delivers is held back, by
+`client/move.py::Mover.hold_back`.
 """
 
 from __future__ import annotations

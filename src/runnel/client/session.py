@@ -22,7 +22,7 @@ their state only by calling them. The session itself only passes calls, events a
     mover        the lossless move to another broker                         move.py
     crossing     the way to another generation of the network                crossing.py
     gaps         what may have been missed                                   gaps.py
-    order        what is held back while there are two homes                 order.py
+    order        what is held back during a crossing                         order.py
 """
 
 from __future__ import annotations

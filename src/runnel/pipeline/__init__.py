@@ -10,7 +10,7 @@ clients.py     the brokers of clients at the end of the trace: subscriptions, ad
 brokers.py     the measured capacities of brokers
 proposals.py   reads proposed subscriptions from a file
 backtest.py    what proposed subscriptions would have received
-network.py     the planner's input, from the tables of the job `profiles`
+network.py     the planner's input, from the tables of the job `make_profiles`
 inventory.py   the brokers and constraints for a plan: one TOML file
 planning.py    from profiles to a plan document that can be applied
 shards.py      parts of a network, which Spark clusters separately

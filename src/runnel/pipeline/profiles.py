@@ -1,5 +1,8 @@
 """Merges days: the publishers, their windows, and the bit vectors of subscriptions.
 
+The bits are made first, day by day, by `daily_bits.py::partials`; `vectors` shifts and joins them here. A running
+broker makes the same vectors for its own clients while publications pass: modules/profiles/.
+
 The results are those that planning/profiles.py defines for the same deliveries; the tests compare with `synchronise`.
 The window of a publisher ends with its last publication, is at most as long as the vectors, and begins no earlier than
 the first known delivery.

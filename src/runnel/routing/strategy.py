@@ -6,7 +6,8 @@ network is at rest (`StrategyKind.at_rest`), recomputed from scratch by an indep
 
 A `StrategyKind` makes a strategy known by name: one that is part of Runnel is imported by `compose.py` and named in its
 `STRATEGIES`; one of your own calls `register_strategy`. `routing.strategy` in a node's configuration chooses it.
-docs/extending.md has all steps.
+The template is tests/support/flooding.py; docs/extending.md has all steps. Documents and node/example.toml want a line
+too.
 """
 
 from __future__ import annotations

@@ -325,8 +325,8 @@ def test_what_cannot_happen_to_a_move_raises_with_its_story() -> None:
         session.mover.old_home_lost()
     assert str(caught.value).splitlines() == [
         "the move of s is 'steady', where this cannot happen: the old home is lost, or has lost its memory",
-        "  steady ─ move_to (B1) ─▶ joining",
-        "  joining ─ all advertisements and subscriptions are queued for the new home ─▶ drying",
+        "  steady ─ move_to (B1) ─▶ dialling",
+        "  dialling ─ all advertisements and subscriptions are queued for the new home ─▶ drying",
         "  drying ─ the old path is dry ─▶ drying",
         "  drying ─ all fences that it waits for have come ─▶ steady",
     ]

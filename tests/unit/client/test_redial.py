@@ -235,7 +235,7 @@ def test_a_move_that_nobody_waits_for_is_not_held_up_by_what_nobody_reads(dialle
             for n in range(30):
                 await publisher.publish({"a": n}, bytes(500))
             dialler.go_on()
-            await until(lambda: client._live.session.move is not Move.JOINING)
+            await until(lambda: client._live.session.move is not Move.DIALLING)
             await echo.publish({"b": 1})  # by who should read, and has not
             await until(lambda: client.broker == "B2")
             assert await take(subscription, 30) == list(range(30))

@@ -324,7 +324,7 @@ def test_a_subscriber_moves_and_gets_everything_once_and_in_order(net: StepNetwo
     publisher, id = net.publisher("p", "B1", "a > 0")
     subscriber, subscribed = net.subscriber("s", "B3", "a > 0")
     subscriber.move_to("B1", net.now)
-    assert subscriber.move is Move.JOINING
+    assert subscriber.move is Move.DIALLING
     publish_step_by_step(net, publisher, id, 60)
     assert net.effects("s", Moved) == [Moved("B1")]
     assert subscriber.move is Move.STEADY
@@ -358,7 +358,7 @@ def test_the_states_of_a_move(net: StepNetwork) -> None:
     net.hold("B1", "s")
     session.move_to("B1", net.now)
     net.settle()
-    assert session.move is Move.JOINING
+    assert session.move is Move.DIALLING
     net.hold("B3", "s")
     net.release("B1", "s")
     net.settle()

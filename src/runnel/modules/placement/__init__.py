@@ -1,7 +1,7 @@
 """Publisher placement: where a publisher should be connected, and how it gets there without loss.
 
-pop.py           POP's tables and its closest condition, as functions
-grape.py         GRAPE's choice: Algorithms 1–3 of the paper, as functions
+pop.py           POP's tables (`ProfileTable`) and its closest condition (`next_step`)
+grape.py         GRAPE: Algorithms 1–3 of the paper, as methods of `SessionTree`, and its choice (`choose`)
 config.py        the paper's parameters, for a broker and for single publishers
 messages.py      marks on publications, and what brokers tell each other
 placing.py       what both modules have in common: carrying out a decision

@@ -8,7 +8,7 @@ The paper is named in docs/glossary.md, as all papers are.
     Phase 2       the choice          `choose`
 
 All three are recursions over the same tree, so they are computed together: `SessionTree._totals_at` is one step of
-each, and names at each line the algorithm that it belongs to.
+each, and comments there say which line belongs to which algorithm.
 
 Every broker that handled publications of a trace session has sent a `BrokerReport` (the paper's TIA payload). It says
 which of the publications were delivered to local subscribers (a bit vector), how many deliveries there were, and how
@@ -185,9 +185,9 @@ class SessionTree:
         for neighbour in self._neighbours[broker]:
             if neighbour != upstream:
                 found = self._beyond[broker, neighbour]
-                bits |= found.bits
-                load += found.load
-                deliveries += found.deliveries
+                bits |= found.bits  # Algorithm 3
+                load += found.load  # Algorithm 2
+                deliveries += found.deliveries  # Algorithm 1, and so is the next line
                 delay_s += found.delay_s + found.deliveries * report.delay_to(neighbour)
         local_load = bits.bit_count()  # Algorithm 2: localMsgRate, what passes this broker
         return SubtreeTotals(bits, local_load + load, deliveries, delay_s)

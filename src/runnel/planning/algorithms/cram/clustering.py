@@ -4,9 +4,10 @@ The paper is named in docs/glossary.md, as all papers are.
 
 A *unit* is a subscription, or a cluster of them that is allocated as one. Its number is its place in the list `units`,
 which only grows: a new cluster is appended, and those that it replaces stay there but are in no group any more. A
-*group* is the paper's GIF (group of identical filters): the units with one and the same profile
-(`planning/algorithms/cram/gifs.py::Gif`), or a single unit if `grouping` is off. A unit *needs* output of its broker,
-and a broker has *room* for so much output, both in millionths of a byte per second (planning/load.py).
+*group* is the paper's GIF (group of identical filters): the units with one and the same profile, whatever their filters
+say, or a single unit if `grouping` is off. Names in the code say `gif` or `group` and mean the same: one
+`planning/algorithms/cram/gifs.py::Gif`. A unit *needs* output of its broker, and a broker has *room* for so much
+output, both in millionths of a byte per second (planning/load.py).
 
 `Clustering.run` is the loop of the paper: take the pair of groups with the highest closeness, cluster units of the two
 as their relation asks for (`_cluster`), test, and do not try a pair again that failed. One kind of pair is tried again,
@@ -17,7 +18,7 @@ part of a large network is clustered separately (`cluster`), the test is whether
 
 Decisions, where the paper is silent:
 
-- A cluster that needs more than the room of the largest broker fails without a test.
+- A cluster that needs more than the room of the largest broker fails without a packing (`cram.py::Pool.try_replace`).
 - What a search finds is recorded for the group, and for the partner that it found, too, if the two are closer than the
   partner and its own present partner.
 - Under XOR the closeness of two groups is never zero, so nothing can be pruned: the search is exhaustive.

@@ -1,8 +1,9 @@
 """CRAM, clustering with resource awareness and minimisation: green §IV-C.
 
 Begin with BIN PACKING. Then repeat: cluster the closest pair and pack everything; if that fails, undo it and never try
-that pair again. The loop is in clustering.py; the three optimisations are in gifs.py, poset.py and clustering.py, and
-each can be switched off. This file has the packing after every step, and the best schemes.
+that pair again. The loop is in clustering.py. Each of the three optimisations can be switched off: 1 is in gifs.py, 2
+in poset.py, 3 in clustering.py (`clustering.py::Clustering._cluster_one_to_many`; the set that it clusters is picked in
+poset.py). This file has the packing after every step, and the best schemes.
 
 Decisions, where the paper is silent or wrong:
 

@@ -1,4 +1,7 @@
-"""CRAM's optimisations 2 and 3 (green §IV-C2 and C3): the poset of groups, its search, and the covered GIF set.
+"""CRAM's optimisation 2 (green §IV-C2): the poset of groups, and its search for the closest partner of one.
+
+Optimisation 3 (§IV-C3) is `clustering.py::Clustering._cluster_one_to_many`. Two functions at the end of this file serve
+it: `covered_gif_set` picks the set that is clustered, and `closeness_with_set` says how close that is.
 
 Groups are nodes; parents cover children, and no edge skips a node in between. The search for the closest partner of a
 group is breadth first from the top. If a node has no bits in common with the group, nor have its descendants. On the
