@@ -9,9 +9,14 @@ door       CPU per publication of a whole broker with 10,000 subscriptions, from
            all; the writer's thread included, on whatever core it runs. The same with profiles (CBC), alone and beside
            a trace of all. There are no sockets in it, which cost a real broker several times as much; so what is asked
            of a node is not asked here
+both       the last of these alone, with a trace of all and with profiles: what compare.py sets against another tree
 
     make bench-trace                       everything (about a minute)
     make bench-trace ARGS='--only door'    one figure; also --quick
+    make bench-compare ARGS='--old ../before --bench trace --only both'    against another tree, turn about
+
+A tree of before `compose.py` and `modules/` needs a copy of this file in its own `bench/`, with its own imports and its
+own `recorders` and `TracedBench.__init__`; all else is the same.
 """
 
 from __future__ import annotations
@@ -57,6 +62,7 @@ SYMBOLS = 50
 PUBLICATIONS = 5_000
 ACKNOWLEDGED = 500  # publications at a time: less than a window
 RUNS = (1, 10, 100)
+CHUNKS = (10, 100)
 RECORDED = (  # what is traced, one publication of how many, and whether there are profiles
     *(("off", 0, False), ("1 of 100", 100, False), ("all", 1, False)),
     *(("off", 0, True), ("all", 1, True)),
@@ -65,6 +71,7 @@ COLUMNS = {
     "record": ("rows", "run", "us_per_row", "spread"),
     "write": ("rows", "us_per_row", "spread"),
     "door": ("trace", "profiles", "chunk", "us_per_publication", "spread", "overhead_percent"),
+    "both": ("trace", "profiles", "chunk", "us_per_publication", "spread"),
 }
 
 
@@ -227,43 +234,59 @@ def write_rows(quick: bool) -> list[Row]:
     return found
 
 
+def recorders(node: NodeTrace, sample: int, profiles: bool) -> list[Module]:
+    """The modules of a broker that records this."""
+    modules: list[Module] = [node.module] if sample else []
+    if profiles:
+        shared = node.module.recording if sample else None
+        modules.append(Cbc(ProfilesConfig(enabled=True), recording=shared))
+    return modules
+
+
+def door_row(figure: str, recorded: tuple[str, int, bool], chunk: int, quick: bool) -> Row:
+    """A whole broker that records this, publications coming in chunks of so many."""
+    quotes = publications(500 if quick else PUBLICATIONS)
+    pieces = [
+        b"".join(p.raw for p in quotes[at : at + chunk]) for at in range(0, len(quotes), chunk)
+    ]
+    trace, sample, profiles = recorded
+    with TemporaryDirectory() as folder:
+        settings = TraceOptions(Path(folder), sample=sample or 1, flush_interval_ns=10**9)
+        node = NodeTrace(settings, "B", 1, print)
+        node.start()
+        door = TracedBench(1_000 if quick else 10_000, *recorders(node, sample, profiles))
+
+        def once() -> int:
+            for number, piece in enumerate(pieces, 1):
+                door.arrive(PUBLISHER, piece)
+                if number % (ACKNOWLEDGED // chunk) == 0:
+                    door.acknowledge(ACKNOWLEDGED // SYMBOLS)
+            return len(quotes)
+
+        about: dict[str, Any] = {"trace": trace, "profiles": profiles, "chunk": chunk}
+        row = row_of(figure, "us_per_publication", once, quick, **about)
+        node.stop(door.broker)
+    return row
+
+
 def door_rows(quick: bool) -> list[Row]:
     """A whole broker, without a trace or profiles, and with them."""
     found: list[Row] = []
-    quotes = publications(500 if quick else PUBLICATIONS)
-    for chunk in (10, 100):
-        pieces = [
-            b"".join(p.raw for p in quotes[at : at + chunk]) for at in range(0, len(quotes), chunk)
-        ]
-        plain = 0.0
-        for trace, sample, profiles in RECORDED:
-            with TemporaryDirectory() as folder:
-                settings = TraceOptions(Path(folder), sample=sample or 1, flush_interval_ns=10**9)
-                node = NodeTrace(settings, "B", 1, print)
-                node.start()
-                modules: list[Module] = [node.module] if sample else []
-                if profiles:
-                    shared = node.module.recording if sample else None
-                    modules.append(Cbc(ProfilesConfig(enabled=True), recording=shared))
-                door = TracedBench(1_000 if quick else 10_000, *modules)
-
-                def once(door: TracedBench = door, pieces: list[bytes] = pieces) -> int:
-                    for number, piece in enumerate(pieces, 1):
-                        door.arrive(PUBLISHER, piece)
-                        if number % (ACKNOWLEDGED // chunk) == 0:  # noqa: B023 - called in this turn
-                            door.acknowledge(ACKNOWLEDGED // SYMBOLS)
-                    return len(quotes)
-
-                about: dict[str, Any] = {"trace": trace, "profiles": profiles, "chunk": chunk}
-                row = row_of("door", "us_per_publication", once, quick, **about)
-                node.stop(door.broker)
-            plain = plain or row["us_per_publication"]
+    for chunk in CHUNKS:
+        rows = [door_row("door", recorded, chunk, quick) for recorded in RECORDED]
+        plain = rows[0]["us_per_publication"]
+        for row in rows:
             row["overhead_percent"] = 100 * (row["us_per_publication"] / plain - 1)
-            found.append(row)
+        found += rows
     return found
 
 
-MEASURES = {"record": record_rows, "write": write_rows, "door": door_rows}
+def both_rows(quick: bool) -> list[Row]:
+    """The door with a trace of all and with profiles, alone: to be compared with another tree (compare.py)."""
+    return [door_row("both", ("all", 1, True), chunk, quick) for chunk in CHUNKS]
+
+
+MEASURES = {"record": record_rows, "write": write_rows, "door": door_rows, "both": both_rows}
 
 
 def main() -> None:
