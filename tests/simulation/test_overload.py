@@ -15,12 +15,14 @@ from runnel.broker.broker import Broker
 from runnel.broker.config import BrokerConfig
 from runnel.broker.ids import IdSource
 from runnel.broker.links import LinkConfig
+from runnel.broker.meter import Load
 from runnel.client.config import SessionConfig
 from runnel.client.effects import MoveGivenUp
 from runnel.client.move import Move
 from runnel.client.session import Session
+from runnel.compose import BrokerSpec, make_broker
 from runnel.quantities import MILLISECOND, SECOND
-from runnel.routing.tree import TreeConfig, TreeRouting
+from runnel.routing.tree import TreeConfig
 from runnel.sim.checkers import Checker
 from runnel.sim.clients import selection_of
 from runnel.sim.model import Tree, Want
@@ -64,12 +66,8 @@ class Overload:
         config = BrokerConfig(
             name, dials, link=self.link, client_link=self.link, credit_max=1 << 20
         )
-        broker = Broker(
-            config,
-            len(self.world.hosts) + 1,
-            self.world.matcher,
-            lambda tables: TreeRouting(tree, tables),
-        )
+        spec = BrokerSpec(config, routing=tree)
+        broker = make_broker(spec, len(self.world.hosts) + 1, matcher=self.world.matcher)
         self.world.start(self.world.host(name, resources), broker)
 
     def _told(self, host: Host, effect: object) -> None:
@@ -165,6 +163,19 @@ class Overload:
         )
         return (sent - broker.meter.publications_in) * MATCHING_NS
 
+    def overload(self, seconds: int) -> None:
+        """Let it go on, so that moves meet a backlog, and see in H's meter that it gets twice what it can do."""
+        host = self.world.hosts["H"]
+        broker = host.machine
+        assert isinstance(broker, Broker)
+        before, waiting = broker.meter.copy(), host.gauges().waiting_publications
+        self.run(seconds * SECOND)
+        more = host.gauges().waiting_publications
+        assert waiting is not None and more is not None
+        load = Load.between(before, broker.meter, seconds * SECOND, more - waiting)
+        assert load.input_ratio >= 2
+        assert self.backlog_ns() > seconds * SECOND
+
     def move(self, name: str, target: str, patience_s: int = 600) -> int:
         """Let a client move; how long it took."""
         session, began = self.sessions[name], self.world.now
@@ -203,8 +214,7 @@ def test_a_move_between_idle_brokers_does_not_wait_for_the_overloaded_one(
     net = Overload(covering=covering)
     (net.both if publishes else net.subscriber)("s", "A", want)
     net.floods(20)
-    net.run(12 * SECOND)
-    assert net.backlog_ns() > 12 * SECOND
+    net.overload(12)
     took = net.move("s", "C")
     assert took < SECOND
     net.rest()
@@ -215,9 +225,8 @@ def test_leaving_the_overloaded_broker_takes_its_backlog_once(target: str, publi
     net = Overload()
     (net.both if publishes else net.subscriber)("s", "H", SOME)
     net.floods(40)
-    net.run(12 * SECOND)
+    net.overload(12)
     backlog = net.backlog_ns()
-    assert backlog > 12 * SECOND
     took = net.move("s", target)
     assert took <= 1.3 * backlog
     assert net.checker.missed["s"] == 0

@@ -14,9 +14,9 @@ from runnel.broker.ids import IdSource
 from runnel.client.config import SessionConfig
 from runnel.client.effects import Deliver
 from runnel.client.session import Session
+from runnel.compose import BrokerSpec, make_broker
 from runnel.language import EVERYTHING, Value
 from runnel.quantities import MILLISECOND, SECOND
-from runnel.routing.tree import TreeConfig, TreeRouting
 from runnel.sim.campaign import draw_plan
 from runnel.sim.checkers import Checker
 from runnel.sim.model import Tree
@@ -39,13 +39,12 @@ class ChainWorld:
         for number, (name, dials, cost) in enumerate((("B1", (), 0), ("B2", ("B1",), match_ns)), 1):
             self.probes[name] = Probes(100 * MILLISECOND)
             host = self.world.host(name, Resources(match_ns_base=cost))
-            broker = Broker(
-                BrokerConfig(name, dials),
+            broker = make_broker(
+                BrokerSpec(BrokerConfig(name, dials)),
                 number,
-                self.world.matcher,
-                lambda tables: TreeRouting(TreeConfig(), tables),
-                [self.probes[name]],
+                matcher=self.world.matcher,
                 gauges=host.gauges,
+                added=[self.probes[name]],
             )
             self.world.start(host, broker)
         self.world.run(SECOND)
@@ -110,12 +109,7 @@ def test_the_way_back_may_take_another_time() -> None:
     seen: list[tuple[int, str, Event]] = []
     world.on_step = lambda now, host, event: seen.append((now, host, event))
     for number, (name, dials) in enumerate((("B", ()), ("A", ("B",))), 1):
-        broker = Broker(
-            BrokerConfig(name, dials),
-            number,
-            world.matcher,
-            lambda tables: TreeRouting(TreeConfig(), tables),
-        )
+        broker = make_broker(BrokerSpec(BrokerConfig(name, dials)), number, matcher=world.matcher)
         world.start(world.host(name), broker)
     world.run(SECOND // 4)
     ends = [(now, host) for now, host, event in seen if isinstance(event, Connected)]

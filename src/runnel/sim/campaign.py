@@ -44,6 +44,9 @@ NARROW_OPERATIONS = OPERATIONS | {
     "subscribe": 20,
     "unsubscribe": 20,
 }
+MODULES = ("generations", "migration")
+"""What every broker of a campaign has; `Settings.more_modules` adds to it."""
+
 HEALING_FAULTS = ("cut", "reset", "half-open", "crash", "slow", "delay")
 FAULTS = (*HEALING_FAULTS, "gone")
 
@@ -103,6 +106,9 @@ class Settings:
     placement: PlacementConfig
     rest_ns: int  # how long a publisher that was placed is not moved again
     lopsided: bool  # the two directions of a wire have different latencies
+    more_modules: tuple[
+        tuple[str, Struct | None], ...
+    ] = ()  # by name, with their settings if not the defaults
 
     @property
     def routing(self) -> Struct:
@@ -125,7 +131,7 @@ class Settings:
         *,
         tell_stories: bool,
     ) -> BrokerSpec:
-        """The specification of one broker; without placement it has no placement modules."""
+        """The specification of one broker; a module that places publishers only where one is drawn."""
         core = BrokerConfig(
             name,
             dials,
@@ -140,14 +146,11 @@ class Settings:
             tell_stories=tell_stories,
             generation=generation,
         )
-        places = () if self.placement.algorithm == "off" else ("placement",)
-        return BrokerSpec(
-            core,
-            self.strategy,
-            self.routing,
-            ("generations", "migration", *places),
-            {"placement": self.placement},
-        )
+        modules = dict.fromkeys(MODULES) | dict(self.more_modules)
+        if self.placement.algorithm != "off":
+            modules["placement"] = self.placement
+        given = {name: settings for name, settings in modules.items() if settings is not None}
+        return BrokerSpec(core, self.strategy, self.routing, tuple(modules), given)
 
 
 @dataclass(frozen=True, slots=True)
