@@ -49,10 +49,10 @@ class Refusals:
         ]:
             del self._given[one]
 
-    def given(self, now: int) -> list[Refusal]:
+    def list_given(self, now: int) -> list[Refusal]:
         """Who is refused here."""
         return [one for one, since in self._given.items() if now - since < self._kept_ns]
 
-    def got(self, now: int) -> list[Refusal]:
+    def list_got(self, now: int) -> list[Refusal]:
         """Who refuses this broker."""
         return [one for one, since in self._got.values() if now - since < self._kept_ns]

@@ -44,10 +44,10 @@ def write_metric(name: str, kind: Kind, purpose: str, samples: Iterable[Sample])
 def _labels(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}"
+    return "{" + ",".join(f'{name}="{_escape(text)}"' for name, text in labels.items()) + "}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 

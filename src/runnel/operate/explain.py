@@ -58,7 +58,7 @@ def explain(network: LiveNetwork, event: Attributes, source: str, client: str) -
         return found.end(f"{client} has no subscription at {home}")
     if not matching:
         for row in wanted["subscriptions"]:
-            found.add_step(home, False, f"{client} wants {row['filter']}; {_failing(row)}")
+            found.add_step(home, False, f"{client} wants {row['filter']}; {_failure_of(row)}")
         return found.end(f"none of the filters of {client} wants the event")
     found.path = network.path(start, home)
     if not found.path:
@@ -99,7 +99,7 @@ def shared_name(client: str, homes: list[str]) -> str:
     )
 
 
-def _failing(row: dict[str, Any]) -> str:
+def _failure_of(row: dict[str, Any]) -> str:
     alternatives = [", ".join(map(describe, group)) for group in row["failures"]]
     return "; or ".join(alternatives) or "nothing can satisfy it"
 

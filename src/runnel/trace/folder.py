@@ -154,7 +154,7 @@ class Folder:
         """Remove the unfinished files of dead writers, and return how many there were."""
         alive: dict[str, bool] = {}
         removed = 0
-        for path in self._unfinished():
+        for path in self._find_unfinished():
             found = _UNFINISHED.fullmatch(path.name)
             writer = unquote(found["part"] or found["statement"]) if found else ""
             if found and writer not in alive:
@@ -164,7 +164,7 @@ class Folder:
                 removed += 1
         return removed
 
-    def _unfinished(self) -> Iterator[Path]:
+    def _find_unfinished(self) -> Iterator[Path]:
         for table in TABLES:
             yield from sorted((self.path / table).glob("hour=*/.*.tmp"))
         yield from sorted((self.path / "writers").glob(".*.tmp"))

@@ -114,9 +114,9 @@ def test_a_second_broker_of_one_name_is_refused_if_the_first_lives() -> None:
     assert list(door.closed) == [2] and door.broker.links["N"].conn == 1
     (bye,) = [frame for frame in door.got[2] if isinstance(frame, Bye)]
     assert bye.is_final and HERE in bye.reason and THERE in bye.reason
-    assert [one.address for one in door.broker.refusals.given(door.now)] == [THERE]
+    assert [one.address for one in door.broker.refusals.list_given(door.now)] == [THERE]
     pass_beats(door, 20, 1)
-    assert not door.broker.refusals.given(door.now), "it has not come back"
+    assert not door.broker.refusals.list_given(door.now), "it has not come back"
 
 
 def test_a_broker_of_the_own_name_is_refused() -> None:

@@ -66,25 +66,27 @@ class AllocatedBroker:
         if self._stream is None:
             profile = union(
                 [
-                    *(one.profile for one in self._served()),
+                    *(one.profile for one in self._own_items()),
                     *(one.stream.profile for one in self.below),
                 ]
             )
             self._stream = Item(profile, self.traffic.need(profile), ())
         return self._stream
 
-    def _served(self) -> list[Item]:
+    def _own_items(self) -> list[Item]:
         return [*self.items, self.bin.base] if self.bin.base else self.items
 
     @property
     def need(self) -> int:
         """The output that it needs for all it serves."""
-        return sum(one.need for one in self._served()) + sum(one.stream.need for one in self.below)
+        return sum(one.need for one in self._own_items()) + sum(
+            one.stream.need for one in self.below
+        )
 
     @property
     def count(self) -> int:
         """The number of subscriptions that it matches against."""
-        return sum(one.count for one in self._served()) + len(self.below)
+        return sum(one.count for one in self._own_items()) + len(self.below)
 
     def fits(self, one: Bin) -> bool:
         """Whether a broker has the capacity to do the work of this one."""
