@@ -9,6 +9,7 @@ import pytest
 
 from runnel.broker.links import Link
 from runnel.broker.module import Context
+from runnel.compose import MODULES
 from runnel.errors import BugError
 from runnel.quantities import SECOND
 from runnel.sim.campaign import SimulationPlan, draw_plan
@@ -17,6 +18,13 @@ from support.harness import StepNetwork
 from support.tallying import TALLY, TallyConfig, TallyModule
 
 SEEDS = range(10)
+
+MODULES.pop(TALLY.name, None)  # importing it has registered it, which no other test is to notice
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODULES, TALLY.name, TALLY)
 
 
 def make_pair() -> tuple[StepNetwork, dict[str, TallyModule]]:

@@ -106,9 +106,8 @@ class Settings:
     placement: PlacementConfig
     rest_ns: int  # how long a publisher that was placed is not moved again
     lopsided: bool  # the two directions of a wire have different latencies
-    more_modules: tuple[
-        tuple[str, Struct | None], ...
-    ] = ()  # by name, with their settings if not the defaults
+    more_modules: tuple[tuple[str, Struct | None], ...] = ()
+    """Modules beyond MODULES by name, with their settings if these are not the defaults."""
 
     @property
     def routing(self) -> Struct:

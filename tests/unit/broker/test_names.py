@@ -174,9 +174,9 @@ def test_who_is_refused_says_so_once_and_tries_again() -> None:
         {"peer": "N", "reason": "the name B is taken"}
     ]
     assert door.dialled.count("N") >= 3
-    assert [one.name for one in door.broker.refusals.got(door.now)] == ["N"]
+    assert [one.name for one in door.broker.refusals.list_got(door.now)] == ["N"]
     connect_answer(door, 3)
-    assert not door.broker.refusals.got(door.now)
+    assert not door.broker.refusals.list_got(door.now)
 
 
 def connect_answer(door: Door, conn: int) -> None:
