@@ -112,7 +112,7 @@ class _ScenarioRunner:
         out: Path,
         seed: int,
         on_progress: OnProgress | None,
-        at_end: AtEnd | None,
+        at_end: AtEnd | None = None,
     ) -> None:
         self._began = perf_counter()
         self._scenario = scenario

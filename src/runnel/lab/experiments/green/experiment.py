@@ -1,7 +1,7 @@
 """Green allocation: plans by every algorithm, each of them run, against a network that nobody planned.
 
 cases.py says what is run, and what the paper leaves open; claims.toml what is claimed and by what it is judged; rows.py
-how each row is measured. The quick scale has
+how each row is measured; live.py plans from brokers' answers and has GRAPE run in brokers. The quick scale has
 small networks and brokers of a quarter of the capacity: it shows that everything works, and no row is evidence.
 """
 
@@ -188,6 +188,8 @@ def setting(plan: GreenExtent, scale: Scale) -> str:
         f"{HEADROOM:g}% of the output free; publishers repeat the quotes of {net.days} days; vectors have 1,280 bits, "
         "and shorter ones the paper's allowance. Matching takes 5.4 µs for each subscription and 54 µs besides, links "
         "between brokers 1 ms, to clients 0.1 ms. CRAM takes the scheme with the fewest brokers, CRAM-LAST the one "
-        "with which clustering ends, as the paper does; CRAM-SPLIT splits clusters and is ours."
+        "with which clustering ends, as the paper does; CRAM-SPLIT splits clusters and is ours. One run is "
+        f"live: brokers keep profiles of {plan.live_bits:,} publications, the plan is made of their answers to a BIR, and GRAPE runs in "
+        f"brokers with {plan.live:,} samples; publishers start at the root."
         + (QUICK if scale == "quick" else "")
     )
