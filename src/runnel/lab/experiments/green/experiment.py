@@ -189,7 +189,7 @@ def setting(plan: GreenExtent, scale: Scale) -> str:
         "and shorter ones the paper's allowance. Matching takes 5.4 µs for each subscription and 54 µs besides, links "
         "between brokers 1 ms, to clients 0.1 ms. CRAM takes the scheme with the fewest brokers, CRAM-LAST the one "
         "with which clustering ends, as the paper does; CRAM-SPLIT splits clusters and is ours. One run is "
-        f"live: brokers keep profiles of {plan.live_bits:,} publications, the plan is made of their answers to a BIR, and GRAPE runs in "
-        f"brokers with {plan.live:,} samples; publishers start at the root."
+        f"live: brokers keep profiles of {plan.live_bits:,} publications, the plan is made of their answers to a BIR, "
+        f"and GRAPE runs in brokers with {plan.live:,} samples; publishers start at the root."
         + (QUICK if scale == "quick" else "")
     )
