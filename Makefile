@@ -9,13 +9,16 @@ STAMP  := $(VENV)/.installed
 SOURCES := pyproject.toml setup.py $(wildcard native/* src/runnel/matching/*.pyx src/runnel/matching/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-external test-mutations test-long fuzz check diagrams dist clean
+.PHONY: help setup demo test test-fast test-external test-mutations test-bounds test-long fuzz check diagrams dist clean
 
 # Two processes; how tests are spread over them is in tests/conftest.py.
 PYTEST := $(BIN)/pytest -n 2
 # A long campaign: so many seeds, from this one on.
 SEEDS ?= 5000
 FIRST ?= 10001
+# Instances of the planner's lower bound, with a packing each, and small networks that brute force plans too.
+INSTANCES ?= 5000
+NETWORKS ?= 1000
 # A long fuzz: so many frames in memory, and as many over sockets.
 FRAMES ?= 1000000
 
@@ -50,6 +53,10 @@ fuzz: setup     ## typed messages from strangers, in memory and over sockets: ma
 
 test-mutations: setup ## plant bugs by hand and see that the simulator catches each
 	$(PYTEST) tests/simulation/test_mutations.py
+
+test-bounds: setup ## the planner against exact solvers: make test-bounds INSTANCES=5000 NETWORKS=1000
+	RUNNEL_BOUND_INSTANCES=$(INSTANCES) RUNNEL_SMALL_PLANS=$(NETWORKS) $(PYTEST) tests/property/test_small_plans.py \
+	  tests/property/test_planning.py::test_no_packing_has_fewer_brokers_than_the_bound --hypothesis-show-statistics
 
 test-long: setup ## fresh seeds for the simulator: make test-long SEEDS=5000 FIRST=10001
 	$(BIN)/runnel simulate --seeds $(SEEDS) --first $(FIRST) --jobs 2

@@ -369,7 +369,7 @@ def test_heuristics_against_the_exact_packing(network: Network) -> None:
 def test_no_packing_has_fewer_brokers_than_the_bound(network: Network, data: st.DataObject) -> None:
     """A plan has at least the brokers of the best packing, which has its pins and forwards nothing.
 
-    RUNNEL_BOUND_INSTANCES=5000 asks for a whole run.
+    Instances without a packing are not counted. `make test-bounds` is a whole run.
     """
     pytest.importorskip("scipy")
     clients = [*network.subscriptions, *(one.name for one in network.publishers)]
@@ -388,6 +388,7 @@ def test_no_packing_has_fewer_brokers_than_the_bound(network: Network, data: st.
     bound = lower_bound(items, task.bins, traffic)
     if best is None:
         event(f"pins: {bool(pins)}, no packing")
+        assume(False)
         return
     event(f"pins: {bool(pins)}, brokers: {best.brokers}, above the bound: {best.brokers - bound}")
     assert bound <= best.brokers

@@ -27,10 +27,15 @@ def examples(count: int) -> settings:
 
 
 def bounded_plans(count: int) -> int:
-    """On how many instances the lower bound is checked: so many, unless a whole run is asked for."""
+    """On how many instances the lower bound is checked: so many, unless `make test-bounds` has asked for more."""
     return int(os.environ.get("RUNNEL_BOUND_INSTANCES", count))
 
 
 def fuzz_frames(count: int) -> int:
     """How many frames a fuzz of peers says: so many, unless `make fuzz` has asked for more."""
     return int(os.environ.get("RUNNEL_FUZZ_FRAMES", count))
+
+
+def small_plans(count: int) -> int:
+    """How many small networks are compared with brute force: so many, unless `make test-bounds` has asked for more."""
+    return int(os.environ.get("RUNNEL_SMALL_PLANS", count))

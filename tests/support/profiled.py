@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from runnel.broker.effects import Connect
 from runnel.broker.module import Module
 from runnel.client.session import Session
+from runnel.lab.croc_client import CrocClient
 from runnel.modules.placement.config import PlacementConfig
 from runnel.modules.profiles.config import ProfilesConfig
 from runnel.modules.profiles.module import Cbc
 from runnel.operate.picture import Answers
 from runnel.quantities import MILLISECOND, SECOND
-from support.asking import CrocClient
 from support.placed import PlacementWorld
 
 ON = ProfilesConfig(enabled=True)
@@ -47,7 +47,7 @@ class ProfilesWorld(PlacementWorld):
         self._asked += 1
         asking = CrocClient(timeout_s, token=self._asked)
         host = self.world.host(f"croc{self._asked}")
-        self.world.start(host, asking)  # type: ignore[arg-type]
+        self.world.start(host, asking)
         self.world.perform(host, [Connect(broker)])
         return asking
 

@@ -26,6 +26,7 @@ from runnel.lab.scenario_workload import make_scenario_workload
 from runnel.lab.waits import OutputWaits
 from runnel.lab.world import ACK_EVERY, LabWorld
 from runnel.quantities import MILLISECOND, SECOND
+from runnel.sim.world import World
 from runnel.trace.folder import write_whole
 from runnel.workload.shape import Workload
 
@@ -36,6 +37,9 @@ PROGRESS_STEPS = 50
 
 OnProgress = Callable[[float, str], None]
 """Called with how much is done, from 0 to 1, and what is being done."""
+
+AtEnd = Callable[[World], None]
+"""Called once at the end of the window, before what is under way arrives: what an operator does then."""
 
 
 class RunInfo(Struct, frozen=True):
@@ -74,12 +78,16 @@ class ScenarioRun:
 
 
 def run_scenario(
-    scenario: Scenario, out: Path, seed: int | None = None, on_progress: OnProgress | None = None
+    scenario: Scenario,
+    out: Path,
+    seed: int | None = None,
+    on_progress: OnProgress | None = None,
+    at_end: AtEnd | None = None,
 ) -> ScenarioRun:
     """Run a scenario; the trace is written to `out`/trace, which must not hold one already."""
     with _garbage_collector_off():
         return _ScenarioRunner(
-            scenario, out, scenario.seed if seed is None else seed, on_progress
+            scenario, out, scenario.seed if seed is None else seed, on_progress, at_end
         ).run()
 
 
@@ -99,12 +107,18 @@ class _ScenarioRunner:
     """One run."""
 
     def __init__(
-        self, scenario: Scenario, out: Path, seed: int, on_progress: OnProgress | None
+        self,
+        scenario: Scenario,
+        out: Path,
+        seed: int,
+        on_progress: OnProgress | None,
+        at_end: AtEnd | None = None,
     ) -> None:
         self._began = perf_counter()
         self._scenario = scenario
         self._seed = seed
         self._tell = on_progress or (lambda share, what: None)
+        self._at_end = at_end or (lambda world: None)
         self._trace = out / "trace"
         shape = scenario.shape(seed)
         self._workload: Workload = make_scenario_workload(scenario, shape, seed)
@@ -141,6 +155,7 @@ class _ScenarioRunner:
         window_cpu_s = process_time() - cpu_before
         window_handlings = self._lab.handlings - before
         memory_bytes = self._lab.memory_bytes() if self._scenario.placement else {}
+        self._at_end(self._world)
         drained = self._drain()
         info = self._info(zero, start, end, drained)
         handlings = self._lab.handlings

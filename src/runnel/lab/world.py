@@ -103,6 +103,7 @@ class LabWorld:
         around = Surroundings(
             name,
             chance=Random(f"{self._seed}/pop/{name}/{self._starts}").random,
+            services={"recording": tracing.recording},  # profiles are made from the same
         )
         broker = make_broker(
             *(spec, self._starts, around),

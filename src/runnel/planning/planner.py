@@ -12,6 +12,7 @@ never plans more brokers than BIN PACKING.
 Phase 2 may fill brokers so far that none has the capacity left that the overlay needs, and so may the optimisations of
 Phase 3 that save brokers. The paper does not say what to do then. Here Phase 3 is carried out again without these, then
 Phase 2 with a smaller share of every broker (`SHARES`), until an overlay fits or the subscriptions do not fit any more.
+If CRAM comes to nothing and the network is small, all plans are tried (algorithms/small.py).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from runnel.planning.algorithms.overlay import (
 )
 from runnel.planning.algorithms.packing import DoesNotFit, Scheme, bin_packing, fbf
 from runnel.planning.algorithms.pairwise import pairwise_scheme
+from runnel.planning.algorithms.small import search_small
 from runnel.planning.documents.constraints import (
     Constraints,
     Task,
@@ -193,13 +195,27 @@ def lay_out(task: Task, items: Sequence[Item], traffic: Traffic, options: PlanOp
         return _lay_out_unaware(task, traffic, options)
     try:
         return _lay_out_in_shares(task, items, traffic, options)
-    except (DoesNotFit, NoOverlayFits) as error:
+    except (DoesNotFit, NoOverlayFits):
         if task.publishers:
             try:
                 return _lay_out_in_shares(task.without_reserve(items), items, traffic, options)
             except (DoesNotFit, NoOverlayFits):
                 pass
-        raise error
+        found = None
+        if options.algorithm in METRICS:
+            found = search_small(items, task.bins, task.publishers, traffic, options.relocate)
+        if found is None:
+            raise
+    return Outcome(_improve_homes(found, task, items, traffic, options))
+
+
+def _improve_homes(
+    layout: Layout, task: Task, items: Sequence[Item], traffic: Traffic, options: PlanOptions
+) -> Layout:
+    """The same tree with publishers where they cause less load, if nothing is overloaded by it."""
+    better = _finish_layout(layout, task, items, traffic, options)
+    bins = {one.name: one for one in task.bins}
+    return layout if overloaded_brokers(predict_loads(better, items, traffic), bins) else better
 
 
 def _lay_out_in_shares(

@@ -21,6 +21,7 @@ from runnel.broker.events import Event, FramesArrived, TimerFired
 from runnel.broker.gauges import Gauges
 from runnel.client.effects import Deliver
 from runnel.client.session import Session
+from runnel.net.driver import Machine
 from runnel.net.inbox import Inbox
 from runnel.sim.matcher import SharedMatcher
 from runnel.sim.network import SimulatedNetwork
@@ -42,7 +43,7 @@ class Watcher(Protocol):
 
 
 class Host:
-    """Where a broker or a session runs; `machine` is None while it does not."""
+    """Where a broker, a session or an operator's client runs; `machine` is None while none does."""
 
     __slots__ = (
         "busy_until",
@@ -64,7 +65,7 @@ class Host:
     def __init__(self, name: str, resources: Resources) -> None:
         self.name = name
         self.resources = resources
-        self.machine: Broker | Session | None = None
+        self.machine: Broker | Session | Machine | None = None
         self.incarnation = 0
         self.timers: dict[str, int] = {}
         self.inbox = Inbox()  # what waits for a broker's matcher
@@ -164,7 +165,7 @@ class World:
             host = self.hosts[name] = Host(name, resources or Resources())
         return host
 
-    def start(self, host: Host, machine: Broker | Session) -> None:
+    def start(self, host: Host, machine: Broker | Session | Machine) -> None:
         """Run something on a host that runs nothing."""
         host.machine = machine
         if isinstance(machine, Broker):
@@ -249,7 +250,7 @@ class World:
             )
         if self.on_step is not None:
             self.on_step(self.now, host.name, event)
-        effects: list[Any] = machine.handle(event, self.now)
+        effects: Any = machine.handle(event, self.now)
         if type(machine) is Broker:
             taken = machine.meter.publications_in - host.publications_in
             if taken:

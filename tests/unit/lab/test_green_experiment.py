@@ -22,6 +22,7 @@ from runnel.lab.experiments.green.cases import (
     GreenCase,
     Net,
 )
+from runnel.lab.experiments.green.live import run_live_case
 from runnel.lab.experiments.green.run import past_events, plan_case, profile_network, run_case
 from runnel.lab.planned_network import make_planned_network
 from runnel.lab.run import run_scenario
@@ -46,7 +47,7 @@ green.EXTENTS["quick"] = green.GreenExtent(
     homogeneous=(net._replace(per_publisher=16), net),
     heterogeneous=(net._replace(per_publisher=20, kind="heterogeneous"), net._replace(kind="heterogeneous")),
     large=(net._replace(brokers=12),), minutes=0.5, long_minutes=1.0, at=net, small=net, bits=(64,),
-    headrooms=(0.0,), days=(70,), capacities=(2.0,), seconds_each=0.1,
+    headrooms=(0.0,), days=(70,), capacities=(2.0,), seconds_each=0.1, live=40, live_bits=64,
 )
 if __name__ == "__main__":
     out = Path(sys.argv[1])
@@ -62,7 +63,7 @@ if __name__ == "__main__":
 """
 SURE = (
     *("ours-lost", "ours-duplicates", "ours-stray", "ours-undrained", "ours-predicted-rate"),
-    *("ours-busiest", "allocate-all"),
+    *("ours-busiest", "allocate-all", "live-bir", "live-inexact"),
 )
 """What holds at any size."""
 TINY = Net(8, 4, 10, days=35, capacity=0.1)
@@ -115,6 +116,27 @@ def test_a_plan_that_is_run_has_the_load_that_was_predicted(tmp_path: Path, algo
     if algorithm in AWARE:
         assert found.brokers < TINY.brokers and not found.overloaded
     assert timing["plan_cpu_s"] >= 0
+
+
+def test_a_live_run_plans_what_brokers_answer_and_places_publishers_by_itself(
+    tmp_path: Path,
+) -> None:
+    found, _ = run_live_case(GreenCase(TINY, IOU, 0.5, bits=64, live=40), tmp_path, 1)
+    live = found.live
+    assert live is not None and live.asking.brokers == TINY.brokers == live.asking.requests
+    assert 0 < live.asking.bytes < live.asking.written_bytes
+    assert found.brokers == live.brokers < TINY.brokers
+    assert abs(live.brokers - live.offline_brokers) <= 1
+    assert live.moved > 0 and live.same_homes <= live.publishers == TINY.publishers
+    assert live.profiled.is_exact and live.profiled_drained and live.profiled.owed > 0
+    assert found.delivered.is_exact and found.delivered.owed > 0 and found.drained
+    assert not list(tmp_path.glob("*/trace"))
+
+
+def test_a_live_run_needs_brokers_of_one_capacity(tmp_path: Path) -> None:
+    net = Net(8, 4, 16, "heterogeneous", days=35, capacity=0.1)
+    with pytest.raises(BugError, match="homogeneous"):
+        run_live_case(GreenCase(net, IOU, 0.5, bits=64, live=40), tmp_path, 1)
 
 
 def test_fewer_brokers_or_a_lower_rate(tmp_path: Path) -> None:

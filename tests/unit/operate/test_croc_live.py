@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from runnel.broker.effects import Connect
+from runnel.lab.croc_client import CrocClient
 from runnel.language import parse
 from runnel.modules.profiles.config import ProfilesConfig
 from runnel.net.driver import Driver
@@ -17,7 +18,6 @@ from runnel.operate.picture import Answers
 from runnel.planning.documents.constraints import Constraints
 from runnel.planning.documents.plan import from_json, to_json
 from runnel.testing.network import InMemoryNetwork
-from support.asking import CrocClient
 from support.profiled import ProfilesWorld
 
 LINKS = [("B1", "B2"), ("B2", "B3"), ("B2", "B4")]

@@ -108,6 +108,7 @@ class GreenCase:
     """One run of so many simulated minutes.
 
     `grape`: MANUAL with publishers placed by GRAPE, or an algorithm of ours without it (they stay at the root).
+    `live`: if not 0, the plan is made of brokers' answers, and GRAPE runs in brokers with so many samples (live.py).
     """
 
     net: Net
@@ -116,6 +117,7 @@ class GreenCase:
     grape: Grape = ""
     bits: int = BITS
     headroom: float = HEADROOM
+    live: int = 0
 
     @property
     def name(self) -> str:
@@ -127,6 +129,7 @@ class GreenCase:
         parts = [self.net.name, self.algorithm, self.grape]
         parts += [f"{self.bits} bits"] if self.bits != BITS else []
         parts += [f"head-room {self.headroom:g}"] if self.headroom != HEADROOM else []
+        parts += [f"live with {self.live:,} samples"] if self.live else []
         parts.append(f"{self.minutes:g} min")
         return ", ".join(part for part in parts if part)
 

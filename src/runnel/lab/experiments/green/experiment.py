@@ -1,7 +1,7 @@
 """Green allocation: plans by every algorithm, each of them run, against a network that nobody planned.
 
 cases.py says what is run, and what the paper leaves open; claims.toml what is claimed and by what it is judged; rows.py
-how each row is measured. The quick scale has
+how each row is measured; live.py plans from brokers' answers and has GRAPE run in brokers. The quick scale has
 small networks and brokers of a quarter of the capacity: it shows that everything works, and no row is evidence.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from runnel.lab.experiment import ByCase, ExperimentContext, ExperimentStep, Scale, experiment
 from runnel.lab.experiments.green.cases import (
@@ -27,10 +28,12 @@ from runnel.lab.experiments.green.cases import (
     Net,
 )
 from runnel.lab.experiments.green.figures import charts, table
+from runnel.lab.experiments.green.live import run_live_case
 from runnel.lab.experiments.green.rows import measures
-from runnel.lab.experiments.green.run import run_case
+from runnel.lab.experiments.green.run import GreenResult, run_case
 from runnel.lab.experiments.green.sweeps import GreenSweeps
 from runnel.lab.report import Findings
+from runnel.planning.profiles import BITS
 
 TITLE = "Green allocation: CRAM, its rivals, and the plans run"
 START_S = 0.4
@@ -56,6 +59,8 @@ class GreenExtent:
     headrooms: tuple[float, ...] = (0.0, 5.0, 10.0, 20.0)
     days: tuple[int, ...] = (500, 1_000, 2_000)
     capacities: tuple[float, ...] = (0.5, 0.75, 1.5, 2.0)
+    live: int = 1_000  # GRAPE's samples: "GRAPE's publication sample count was set to 1,000" (§VI)
+    live_bits: int = BITS
     seconds_each: float = 40.0  # what the longest of the usual runs takes
 
     def cases(self) -> list[GreenCase]:
@@ -84,13 +89,25 @@ class GreenExtent:
             for capacity in self.capacities:
                 net = self.small._replace(capacity=self.small.capacity * capacity)
                 yield GreenCase(net, algorithm, self.minutes)
+        yield self.live_case
+
+    @property
+    def live_case(self) -> GreenCase:
+        """The one run that is live."""
+        return GreenCase(self.small, IOU, self.minutes, bits=self.live_bits, live=self.live)
 
     def seconds(self, case: GreenCase) -> float:
         """Roughly how long a run takes if all processors are busy; it grows with subscriptions and brokers in use."""
         net = case.net
         weight = net.subscriptions + 100 * (net.brokers if case.algorithm in UNAWARE else 0)
         usual = self.at.subscriptions + 100 * self.at.brokers
-        return START_S + self.seconds_each / 2 * weight / usual * case.minutes / self.minutes
+        minutes = case.minutes
+        if (
+            case.live
+        ):  # profiles are filled on all brokers, then GRAPE collects its samples on a few
+            weight = net.subscriptions + 100 * net.brokers
+            minutes += (case.bits + case.live) / RATE_PER_MIN
+        return START_S + self.seconds_each / 2 * weight / usual * minutes / self.minutes
 
 
 def _nets(kind: Kind, usual: Net, each: Sequence[int]) -> tuple[Net, ...]:
@@ -114,6 +131,8 @@ EXTENTS: dict[Scale, GreenExtent] = {
         days=(280,),
         capacities=(2.0,),
         seconds_each=2.0,
+        live=100,
+        live_bits=128,
     ),
     "paper": GreenExtent(
         homogeneous=_nets("homogeneous", EIGHTY, (200, 150, 100, 50)),
@@ -138,7 +157,7 @@ def run(context: ExperimentContext) -> Findings:
     """Run all cases, and compare them with the paper."""
     plan = EXTENTS[context.scale]
     cases = {case.name: case for case in plan.cases()}
-    found = context.run_jobs(cases, run_case)
+    found = context.run_jobs(cases, run_any)
     sweeps = GreenSweeps(
         ByCase({case: name for name, case in cases.items()}, found),
         *(plan.homogeneous, plan.heterogeneous, plan.large, plan.at, plan.small, plan.minutes),
@@ -148,6 +167,11 @@ def run(context: ExperimentContext) -> Findings:
     if context.rows is None:
         findings.charts, findings.tables = charts(sweeps), [table(sweeps)]
     return findings
+
+
+def run_any(case: GreenCase, place: Path, seed: int) -> tuple[GreenResult, dict[str, Any]]:
+    """Run a case, live or planned offline."""
+    return run_live_case(case, place, seed) if case.live else run_case(case, place, seed)
 
 
 def setting(plan: GreenExtent, scale: Scale) -> str:
@@ -164,6 +188,8 @@ def setting(plan: GreenExtent, scale: Scale) -> str:
         f"{HEADROOM:g}% of the output free; publishers repeat the quotes of {net.days} days; vectors have 1,280 bits, "
         "and shorter ones the paper's allowance. Matching takes 5.4 µs for each subscription and 54 µs besides, links "
         "between brokers 1 ms, to clients 0.1 ms. CRAM takes the scheme with the fewest brokers, CRAM-LAST the one "
-        "with which clustering ends, as the paper does; CRAM-SPLIT splits clusters and is ours."
+        "with which clustering ends, as the paper does; CRAM-SPLIT splits clusters and is ours. One run is "
+        f"live: brokers keep profiles of {plan.live_bits:,} publications, the plan is made of their answers to a BIR, "
+        f"and GRAPE runs in brokers with {plan.live:,} samples; publishers start at the root."
         + (QUICK if scale == "quick" else "")
     )

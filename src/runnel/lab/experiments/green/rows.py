@@ -34,6 +34,7 @@ from runnel.lab.experiments.green.cases import (
     GreenCase,
     Net,
 )
+from runnel.lab.experiments.green.run import GreenResult, LiveResult
 from runnel.lab.experiments.green.sweeps import (
     GreenSweeps,
     Value,
@@ -79,6 +80,7 @@ def measures() -> dict[str, Measure]:
         **_times(),
         **_bits(),
         **_related(),
+        **_live(),
         **_ours(),
     }
 
@@ -739,6 +741,71 @@ def _overloads(s: GreenSweeps, name: str, nets: Sequence[Net]) -> RowValue:
         {net: count > 0 for net, count in over.items()},
         f"overloaded: {list_by_net(over, '.0f', '')}",
     )
+
+
+# -- the live parts ---------------------------------------------------------------------------------------------
+
+
+def _live() -> dict[str, Measure]:
+    return {
+        "live-brokers": lambda s: _of_live(
+            s,
+            lambda _, one: one.brokers - one.offline_brokers,
+            lambda _, one: f"{one.brokers} of brokers' answers, {one.offline_brokers} offline",
+        ),
+        "live-rate": lambda s: _of_live(
+            s,
+            lambda _, one: percent_more(one.rate, one.offline_rate),
+            lambda _, one: (
+                f"{one.rate:.2f} msg/s of brokers' answers, {one.offline_rate:.2f} offline"
+            ),
+        ),
+        "live-grape-homes": lambda s: _of_live(
+            s,
+            lambda _, one: 100 * one.same_homes / one.publishers,
+            lambda _, one: f"{one.publishers} publishers, of which {one.moved} left the root",
+        ),
+        "live-grape-rate": lambda s: _of_live(
+            s,
+            lambda found, one: percent_more(found.rate.mean * found.brokers, one.rate),
+            lambda found, one: (
+                f"{found.rate.mean * found.brokers:.2f} msg/s, {one.rate:.2f} planned"
+            ),
+        ),
+        "live-bir": lambda s: _of_live(
+            s,
+            lambda _, one: one.asking.requests / one.asking.brokers,
+            lambda _, one: f"{one.asking.requests} for {one.asking.brokers} brokers",
+        ),
+        "live-bia": lambda s: _of_live(
+            s,
+            lambda _, one: 100 * one.asking.bytes / one.asking.written_bytes,
+            lambda _, one: (
+                f"{one.asking.bytes:,} bytes in {one.asking.answers} messages of "
+                f"{one.asking.brokers} brokers, within {one.asking.seconds:.1f} s"
+            ),
+        ),
+        "live-inexact": lambda s: _of_live(
+            s,
+            lambda found, one: (
+                sum(
+                    check.lost + check.duplicates + check.stray
+                    for check in (found.delivered, one.profiled)
+                )
+                + (not one.profiled_drained)
+            ),
+            lambda found, one: f"of {found.delivered.owed + one.profiled.owed:,} owed, in two runs",
+        ),
+    }
+
+
+def _of_live(
+    s: GreenSweeps,
+    value: Callable[[GreenResult, LiveResult], float],
+    note: Callable[[GreenResult, LiveResult], str],
+) -> RowValue:
+    [(found, one)] = [(found, found.live) for found in s.found.values() if found.live]
+    return RowValue(float(value(found, one)), note(found, one))
 
 
 # -- our own ----------------------------------------------------------------------------------------------------

@@ -72,6 +72,34 @@ class Planning:
 
 
 @dataclass(frozen=True, slots=True)
+class Asking:
+    """What a BIR and its answers cost: frames and bytes that brokers wrote, to each other and to CROC."""
+
+    brokers: int
+    requests: int
+    answers: int
+    bytes: int
+    written_bytes: int  # by all brokers before, while profiles were filled
+    seconds: float  # of simulated time, from the dial to the last answer
+
+
+@dataclass(frozen=True, slots=True)
+class LiveResult:
+    """The plan of the answers against the offline plan, GRAPE live against GRAPE on paper, and what asking costs."""
+
+    asking: Asking
+    brokers: int
+    offline_brokers: int
+    rate: float  # publications into all brokers per second, as planned
+    offline_rate: float
+    publishers: int
+    moved: int  # by live GRAPE, away from the root
+    same_homes: int  # … to where GRAPE places them on paper
+    profiled: DeliveryCheck  # of the run with profiles
+    profiled_drained: bool
+
+
+@dataclass(frozen=True, slots=True)
 class GreenResult:
     """What was measured in a run, over the brokers that the plan uses."""
 
@@ -89,6 +117,7 @@ class GreenResult:
     delivered: DeliveryCheck
     drained: bool
     plan_cpu_s: float  # of this machine's clock, so for rows that are declared as such only
+    live: LiveResult | None = None  # of a live run
 
 
 def run_case(case: GreenCase, place: Path, seed: int) -> tuple[GreenResult, dict[str, Any]]:

@@ -1,4 +1,7 @@
-"""CROC without sockets: a client that sends one BIR and keeps what comes, for the simulator and for loops alike."""
+"""CROC as a client without sockets: it sends one BIR and keeps what comes. A world, or a loop, drives it.
+
+`operate/croc.py` is the one that ships, over a connection of its own. What both take in is the same: `Answers`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import Any
 
 from runnel.broker.effects import SendMany
 from runnel.broker.events import Connected, Event, FramesArrived
+from runnel.errors import BugError
 from runnel.modules.profiles.messages import Bia, BiaEnd, Bir
 from runnel.operate.picture import Answers
 from runnel.quantities import SECOND
@@ -50,7 +54,8 @@ class CrocClient:
                 if isinstance(frame, Bia):
                     self.bias.append(frame)
                 if self.answers.take(frame):
-                    assert self.over_at is None, "there is one end"
+                    if self.over_at is not None:
+                        raise BugError("there are two ends of the answers")
                     self.over_at = now
                     effects.append(CrocDone())
                 out.append(self._ack())
