@@ -9,7 +9,10 @@ import click
 
 from runnel.errors import InputError
 from runnel.pipeline.inventory import Inventory
+from runnel.planning.foresight import Foresight
 from runnel.planning.planner import NAMES
+
+LEARNED = "learned"
 
 
 def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,8 +26,9 @@ def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--head-room",
-                metavar="PERCENT",
-                help="How much of its capacity each broker keeps free.  [default: 0%]",
+                metavar="PERCENT|learned",
+                help="How much of its capacity each broker keeps free: the same share everywhere, or for each "
+                "subscription as much as its traffic has varied.  [default: 0%]",
             ),
             click.option(
                 "--exclude", multiple=True, metavar="BROKER", help="Not to be used; once for each."
@@ -59,10 +63,12 @@ def apply_planning_options(options: dict[str, Any], inventory: Inventory) -> Inv
     ('FBF', 20.0, {'a': 'B1'}, {})
     """
     algorithm, head_room = options.pop("algorithm"), options.pop("head_room")
+    is_learned = head_room == LEARNED
     return inventory.override(
         algorithm=algorithm and algorithm.lower(),
         seed=options.pop("seed"),
-        headroom_percent=None if head_room is None else parse_percent(head_room),
+        headroom_percent=None if head_room is None or is_learned else parse_percent(head_room),
+        foresight=Foresight() if is_learned else None,
         max_moves=options.pop("max_moves"),
         excluded=options.pop("exclude"),
         pinned=parse_pins(options.pop("pin")),

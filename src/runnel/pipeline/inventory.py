@@ -1,7 +1,8 @@
 """The brokers and the constraints for a plan: one TOML file, which users write.
 
     [plan]                      algorithm, seed
-    [constraints]               head_room_percent, max_moves, excluded = ["B3"], pinned = { alice = "B1" }
+    [constraints]               head_room_percent, learned_head_room, max_moves,
+                                excluded = ["B3"], pinned = { alice = "B1" }
     [defaults]                  values for brokers that do not have their own
     [brokers.B1]                address, output_bytes_per_s, matching_base_us, matching_each_us
     [brokers."W1..W20"]         twenty equal brokers; {name} and {number} in their address are each one's own
@@ -30,6 +31,7 @@ from msgspec import Meta, Struct
 from runnel.complaints import explain
 from runnel.errors import InputError
 from runnel.planning.documents.constraints import Constraints
+from runnel.planning.foresight import Foresight
 from runnel.planning.load import Capacity, Delay
 from runnel.planning.planner import NAMES, PlanOptions
 
@@ -64,6 +66,7 @@ class _Plan(_Table, frozen=True):
 
 class _Constraints(_Table, frozen=True):
     head_room_percent: Annotated[float, Meta(ge=0, le=99.99)] = 0.0
+    learned_head_room: bool = False
     max_moves: Annotated[int, Meta(ge=0)] | None = None
     excluded: list[str] = []
     pinned: dict[str, str] = {}
@@ -167,6 +170,7 @@ class Inventory:
         algorithm: str | None = None,
         seed: int | None = None,
         headroom_percent: float | None = None,
+        foresight: Foresight | None = None,
         max_moves: int | None = None,
         excluded: Sequence[str] = (),
         pinned: Mapping[str, str] | None = None,
@@ -174,7 +178,7 @@ class Inventory:
         """The same inventory with some values replaced; None: unchanged. `excluded` and `pinned` are added.
 
         >>> Inventory().override(headroom_percent=20.0, excluded=["B3"]).constraints
-        Constraints(pinned={}, excluded=('B3',), headroom_percent=20.0, max_moves=None)
+        Constraints(pinned={}, excluded=('B3',), headroom_percent=20.0, max_moves=None, foresight=None)
         """
         was = self.constraints
         constraints = Constraints(
@@ -182,6 +186,7 @@ class Inventory:
             tuple(dict.fromkeys([*was.excluded, *excluded])),
             was.headroom_percent if headroom_percent is None else headroom_percent,
             was.max_moves if max_moves is None else max_moves,
+            was.foresight if foresight is None else foresight,
         )
         options = replace(
             self.options,
@@ -250,7 +255,8 @@ known here: address, output_bytes_per_s, matching_base_us, matching_each_us
             f"plan.algorithm: there is no {file.plan.algorithm!r}; there are {', '.join(NAMES)}"
         )
     options = PlanOptions(NAMES[file.plan.algorithm.lower()], file.plan.seed)
-    constraints = Constraints(pinned, excluded, asked.head_room_percent, asked.max_moves)
+    foresight = Foresight() if asked.learned_head_room else None
+    constraints = Constraints(pinned, excluded, asked.head_room_percent, asked.max_moves, foresight)
     return Inventory(brokers, file.defaults, constraints, options, origin)
 
 
@@ -344,6 +350,8 @@ seed = 0
 [constraints]
 # How much of its output and its matching each broker keeps free.
 head_room_percent = 0
+# Free what each subscription may need more tomorrow, as its traffic has varied so far: peaks, not means.
+learned_head_room = false
 # At most so many clients and publishers change their broker.
 # max_moves = 50
 # Not to be used any more: what is there goes elsewhere.

@@ -112,7 +112,9 @@ def plan_parts(
     job: Job, there: NetworkOutline, options: PlanOptions, constraints: Constraints
 ) -> Plan:
     """Plan a network part by part; an error says what cannot be served, and why."""
-    network, traffic = there.network, there.network.traffic()
+    network = replace(there.network, foresight=constraints.foresight)
+    there = replace(there, network=network)
+    traffic = network.traffic()
     chosen = clustering_options(options)
     pinned = _pinned_clients(there, constraints)
     rest = there.clients.where(~F.col("id").isin([int(there.ids[n]) for n in pinned]))
@@ -123,6 +125,8 @@ def plan_parts(
     job.write(found.unionByName(shards.quiet_pieces(rest, there.wanted)), "pieces")
     pieces = job.frame("pieces").toArrow().sort_by([(name, "ascending") for name in KEY])
     parts = parts_of(pieces)
+    if constraints.foresight:  # those without traffic are dealt out in the end
+        parts = parts.without_quiet()
     job.tell(f"packing {len(parts.pieces):,} pieces of {len(parts.clusters):,} clusters")
     names = [f"{PIECE}{number}" for number in range(len(parts.pieces))]
     parts.pieces.extend(_pinned_items(there, pinned, len(names)))
@@ -144,11 +148,15 @@ def plan_parts(
     roles = assign_roles(in_full, network, task.bins)
     # A plan may take pieces apart, so only their output counts for the bound: the rates of their clients are lower.
     by_output = [replace(one, delay=Delay()) for one in task.bins]
+    layout = layout.rename_brokers(roles)
+    as_it_was = replace(coarse, foresight=None)
+    measured = _measured_pieces(parts.pieces, pieces, as_it_was.traffic())
     judged = Assessment(
         loads_before(there),
-        predict_loads(layout.rename_brokers(roles), parts.pieces, traffic),
-        lower_bound(parts.pieces, by_output, traffic),
+        predict_loads(layout, measured, as_it_was.traffic()),
+        lower_bound(measured, by_output, as_it_was.traffic()),
         int(pc.sum(pc.if_else(pc.equal(pieces["need"], 0), pieces["count"], 0)).as_py() or 0),
+        predict_loads(layout, parts.pieces, traffic) if constraints.foresight else {},
     )
     plan = make_document(network, in_full.rename_brokers(roles), judged, options)
     return changed(plan, asked=requested_constraints(constraints))
@@ -180,6 +188,13 @@ def _pinned_items(there: NetworkOutline, pinned: Sequence[int], first: int) -> l
         Item(profiles[id], traffic.need(profiles[id]), (first + at,), counts[number])
         for at, (id, number) in enumerate(zip(ids, pinned, strict=True))
     ]
+
+
+def _measured_pieces(items: Sequence[Item], pieces: pa.Table, as_it_was: Traffic) -> list[Item]:
+    """The pieces, and the pinned clients behind them, with what they needed in the window of their bits."""
+    needs = pieces["measured"].to_pylist()
+    needs += [as_it_was.need(one.profile) for one in items[len(needs) :]]
+    return [replace(one, need=need) for one, need in zip(items, needs, strict=True)]
 
 
 def _clients_of_brokers(

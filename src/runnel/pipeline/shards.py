@@ -17,6 +17,7 @@ divided into smaller blocks (`BROAD_BLOCK`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,9 @@ PIECES = StructType(
         StructField("cluster", _INT, False),
         StructField("piece", _INT, False),
         StructField("need", _LONG, False),
+        StructField(
+            "measured", _LONG, False
+        ),  # the need in the window of the bits, if `need` looks ahead
         StructField("count", _LONG, False),  # subscriptions
         StructField("publishers", ArrayType(_LONG, False), False),
         StructField("words", ArrayType(_LONG, False), False),  # of all publishers after each other
@@ -190,6 +194,7 @@ def quiet_pieces(clients: DataFrame, wanted: DataFrame) -> DataFrame:
         F.lit(0).alias("cluster"),
         F.lit(0).alias("piece"),
         F.lit(0).cast("long").alias("need"),
+        F.lit(0).cast("long").alias("measured"),
         "count",
         nothing.alias("publishers"),
         nothing.alias("words"),
@@ -205,6 +210,7 @@ def _make_clusterer(
     def run(key: tuple[pa.Scalar, ...], part: pa.Table) -> pa.Table:
         ordered = part.sort_by("gif")  # rows come in any order
         items = list(_read_items(ordered, traffic))
+        measured = _measured_needs(items, traffic)
         rows = [
             {
                 "part": key[0].as_py(),
@@ -212,6 +218,7 @@ def _make_clusterer(
                 "cluster": cluster,
                 "piece": number,
                 "need": piece.need,
+                "measured": sum(measured[member] for member in piece.members),
                 "count": piece.count,
                 **_profile_columns(piece.profile, ordered),
                 "members": sorted(piece.members),
@@ -235,6 +242,14 @@ def _read_items(part: pa.Table, traffic: Traffic) -> Iterator[Item]:
         needed = traffic.need(profile)
         for member in members:
             yield Item(profile, needed, (member["id"],), member["count"])
+
+
+def _measured_needs(items: list[Item], traffic: Traffic) -> dict[int, int]:
+    """What every client needed in the window of its bits."""
+    if traffic.foresight is None:
+        return {item.members[0]: item.need for item in items}
+    as_it_was = replace(traffic, foresight=None)
+    return {item.members[0]: as_it_was.need(item.profile) for item in items}
 
 
 def _profile_columns(profile: Profile, part: pa.Table) -> dict[str, list[int]]:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from runnel.errors import InputError
+from runnel.planning.foresight import Foresight
 from runnel.planning.profiles import Profile, PublisherProfile
 from runnel.quantities import SECOND
 
@@ -39,7 +40,7 @@ class Scaling:
     # (below this share, increase by this), lowest first.
     steps: tuple[tuple[float, float], ...] = ()
 
-    def bits(self, count: int, span: int) -> float:
+    def bits(self, count: float, span: int) -> float:
         """The scaled number of bits, of a window of `span`."""
         if not count:
             return 0.0
@@ -121,6 +122,8 @@ class Capacity:
 class Traffic:
     """The publishers, by number, and the rate and bandwidth that one bit of each stands for.
 
+    With `foresight`, needs are those to be reckoned with in the next window; without, those of the window of the bits.
+
     >>> traffic = Traffic((PublisherProfile("P", 50.0, 50_000.0, 99),), (100,))
     >>> ten_bits = {0: (1 << 10) - 1}
     >>> traffic.rate(ten_bits) / MICRO, traffic.need(ten_bits) / MICRO
@@ -130,6 +133,7 @@ class Traffic:
     publishers: tuple[PublisherProfile, ...]
     spans: tuple[int, ...]
     scaling: Scaling = PLAIN
+    foresight: Foresight | None = None
     _rates: list[float] = field(init=False, repr=False)
     _bytes: list[float] = field(init=False, repr=False)
 
@@ -154,8 +158,9 @@ class Traffic:
         """The bytes per second needed to send one copy of the publications of a profile, in millionths."""
         found = 0
         for number, bits in profile.items():
-            scaled = self.scaling.bits(bits.bit_count(), self.spans[number])
-            found += round(self._bytes[number] * scaled)
+            span = self.spans[number]
+            count = self.foresight.bits(bits, span) if self.foresight else bits.bit_count()
+            found += round(self._bytes[number] * self.scaling.bits(count, span))
         return found
 
 

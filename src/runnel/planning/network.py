@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from runnel.errors import InputError
+from runnel.planning.foresight import Foresight
 from runnel.planning.layout import Layout, parents_from_links
 from runnel.planning.load import PLAIN, Bin, Capacity, Item, Scaling, Traffic, make_item
 from runnel.planning.profiles import (
@@ -27,7 +28,7 @@ class Network:
     """A network and its traffic. The `homes` are the brokers of the clients; None: the client has no broker yet.
 
     `counts` says how many subscriptions each entry of `subscriptions` stands for, if it is a client with several.
-    Without it each counts as one.
+    Without it each counts as one. With `foresight`, needs are those of the window to come.
     """
 
     brokers: tuple[Capacity, ...]
@@ -40,6 +41,7 @@ class Network:
     subscription_homes: tuple[str | None, ...] = ()
     scaling: Scaling = field(default=PLAIN)
     counts: tuple[int, ...] = ()
+    foresight: Foresight | None = None
 
     def __post_init__(self) -> None:
         names = {one.name for one in self.brokers}
@@ -59,7 +61,7 @@ class Network:
 
     def traffic(self) -> Traffic:
         """The publishers, for the load model."""
-        return Traffic(self.publishers, self.spans, self.scaling)
+        return Traffic(self.publishers, self.spans, self.scaling, self.foresight)
 
     def items(self) -> list[Item]:
         """One item to be packed for each entry of `subscriptions`."""

@@ -41,6 +41,7 @@ from runnel.planning.algorithms.overlay import (
 )
 from runnel.planning.algorithms.packing import DoesNotFit, Scheme, bin_packing, fbf
 from runnel.planning.algorithms.pairwise import pairwise_scheme
+from runnel.planning.algorithms.quiet import deal_quiet
 from runnel.planning.algorithms.small import search_small
 from runnel.planning.documents.constraints import (
     Constraints,
@@ -124,6 +125,7 @@ def make_plan(
     ({'s': 'A', 't': 'B', 'u': 'A'}, {'P': 'A', 'Q': 'B'}, 2)
     """
     options, constraints = options or PlanOptions(), constraints or Constraints()
+    network = replace(network, foresight=constraints.foresight)
     return changed(
         _plan_within_moves(network, options, constraints), asked=requested_constraints(constraints)
     )
@@ -136,6 +138,7 @@ def requested_constraints(constraints: Constraints) -> RequestedConstraints:
         constraints.max_moves,
         list(constraints.excluded),
         dict(constraints.pinned),
+        constraints.foresight.deviations if constraints.foresight else None,
     )
 
 
@@ -252,6 +255,7 @@ def best_layout(
     for scheme, allocate in candidates:
         layout = build_overlay(scheme, items, task.bins, traffic, allocate, options.overlay)
         layout = _finish_layout(layout, task, items, traffic, options)
+        layout = deal_quiet(layout, task.quiet, items, traffic, bins)
         loads = predict_loads(layout, items, traffic)
         over = overloaded_brokers(loads, bins)
         rank = (len(loads), sum(load.input for load in loads.values()))
@@ -307,6 +311,10 @@ def _lay_out_unaware(task: Task, traffic: Traffic, options: PlanOptions) -> Outc
         raise InputError(
             f"{options.algorithm} cannot keep clients pinned: take CRAM-IOU or BIN PACKING"
         )
+    if traffic.foresight:
+        raise InputError(
+            f"{options.algorithm} ignores what brokers can do, so it leaves no head-room: take CRAM-IOU"
+        )
     if not task.bins:
         raise InputError("there is no broker that may be used: exclude fewer")
     if options.algorithm in ("MANUAL", "AUTOMATIC"):
@@ -325,24 +333,32 @@ def _lay_out_unaware(task: Task, traffic: Traffic, options: PlanOptions) -> Outc
 def _assess_and_document(
     network: Network, layout: Layout, task: Task, items: Sequence[Item], options: PlanOptions
 ) -> Plan:
-    traffic, old = network.traffic(), network.layout()
+    """The document; `items` are as they were packed, while its loads are those of the profiles' window."""
+    as_it_was, old = replace(network, foresight=None), network.layout()
+    traffic, was = as_it_was.traffic(), as_it_was.items()
+    peaks = predict_loads(layout, items, network.traffic()) if network.foresight else {}
     judged = Assessment(
-        predict_loads(old, items, traffic) if old else {},
-        predict_loads(layout, items, traffic),
-        lower_bound(items, task.bins, traffic),
+        predict_loads(old, was, traffic) if old else {},
+        predict_loads(layout, was, traffic),
+        lower_bound(was, task.bins, traffic),
         sum(1 for one in items if not one.profile),
+        peaks,
     )
     return make_document(network, layout, judged, options)
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The loads of brokers now and as planned, the lower bound, and how many subscriptions have no traffic."""
+    """The loads of brokers now and as planned, the lower bound, and how many subscriptions have no traffic.
+
+    `peaks` are the loads to be reckoned with, where head-room is learned.
+    """
 
     before: Mapping[str, PredictedLoad]
     after: Mapping[str, PredictedLoad]
     at_least: int
     quiet: int
+    peaks: Mapping[str, PredictedLoad] = field(default_factory=dict)
 
 
 def make_document(
@@ -371,7 +387,10 @@ def make_document(
         before={
             broker: _broker_load(load, plain[broker]) for broker, load in judged.before.items()
         },
-        after={broker: _broker_load(load, plain[broker]) for broker, load in after.items()},
+        after={
+            broker: _broker_load(load, plain[broker], judged.peaks.get(broker))
+            for broker, load in after.items()
+        },
         freed=[one.name for one in network.brokers if one.name not in layout.parents],
         moved=moved,
         estimated_s=round(len(moved) / options.moves_per_s, 3),
@@ -380,11 +399,12 @@ def make_document(
     )
 
 
-def _broker_load(load: PredictedLoad, one: Bin) -> BrokerLoad:
+def _broker_load(load: PredictedLoad, one: Bin, peak: PredictedLoad | None = None) -> BrokerLoad:
     return BrokerLoad(
         round(load.input / MICRO, 6),
         round(load.output / MICRO, 3),
         load.subscriptions,
         round(input_ratio(load, one), 6),
         round(output_ratio(load, one), 6),
+        round(output_ratio(peak, one), 6) if peak else None,
     )

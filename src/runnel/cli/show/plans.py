@@ -137,6 +137,7 @@ def describe_evidence(evidence: Evidence | None) -> list[str]:
 _ALLOWED = {
     "capacity": "no broker has more to do than it can",
     "head-room": "every broker keeps free what was asked for",
+    "peaks": "no broker has to send more than it can when needs rise as they have before",
     "balance": f"the most loaded has at most {BALANCED:g} × the average",
     "moves": "no more change their broker than was asked for",
     "brokers": "no plan needs fewer",
@@ -223,10 +224,16 @@ def _load_cells(load: BrokerLoad, unlimited: bool) -> list[str]:
     return [
         _format_rate(load.messages_per_s),
         format_traffic(load.output_bytes_per_s),
-        NO_LIMIT if unlimited else f"{load.output_ratio:.0%}",
+        NO_LIMIT if unlimited else f"{load.output_ratio:.0%}{_peak(load)}",
         f"{load.input_ratio:.0%}",
         f"{load.subscriptions:,}",
     ]
+
+
+def _peak(load: BrokerLoad) -> str:
+    """What is to be reckoned with beside the mean, where head-room is learned."""
+    peak = load.peak_output_ratio
+    return "" if peak is None else f", peak {peak:.0%}"
 
 
 def describe_changes(found: PlanDiff) -> list[str]:

@@ -1,8 +1,9 @@
 """What an operator requires of a plan: pinned clients, excluded brokers, head-room, a limit for the moves.
 
-All four change the input of the packing. Head-room makes the brokers smaller. An excluded broker is left out. A pinned
-client is put into its broker before anything is packed. To limit the moves, the brokers with the fewest clients are
-emptied, as many as the limit allows, and all clients of the other brokers are pinned.
+All four change the input of the packing. Head-room makes the brokers smaller, or the needs larger if it is learned
+(foresight.py). An excluded broker is left out. A pinned client is put into its broker before anything is packed. To
+limit the moves, the brokers with the fewest clients are emptied, as many as the limit allows, and all clients of the
+other brokers are pinned.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from runnel.errors import InputError
+from runnel.planning.foresight import Foresight
 from runnel.planning.layout import Layout
 from runnel.planning.load import Bin, Item, Traffic
 from runnel.planning.network import Network
@@ -19,12 +21,16 @@ from runnel.planning.profiles import numbers_of, union
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What a plan must keep to. `pinned`: the name of a subscription or publisher → its broker."""
+    """What a plan must keep to. `pinned`: the name of a subscription or publisher → its broker.
+
+    `foresight`: head-room is learned from how traffic has changed, in addition to `headroom_percent`.
+    """
 
     pinned: Mapping[str, str] = field(default_factory=dict)
     excluded: tuple[str, ...] = ()
     headroom_percent: float = 0.0
     max_moves: int | None = None
+    foresight: Foresight | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.headroom_percent < 100:
@@ -42,11 +48,15 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The items that remain to be packed, the brokers to pack them into, and the brokers of pinned publishers."""
+    """The items that remain to be packed, the brokers to pack them into, and the brokers of pinned publishers.
+
+    `quiet` are items without traffic that are dealt out when everything else has its broker (quiet.py).
+    """
 
     items: tuple[Item, ...]
     bins: tuple[Bin, ...]
     publishers: Mapping[int, str]
+    quiet: tuple[Item, ...] = ()
 
     def without_reserve(self, items: Sequence[Item]) -> Task:
         """The same without output for what pinned publishers send: if their subscriptions are with them, none goes on.
@@ -95,8 +105,12 @@ def task_of(network: Network, constraints: Constraints, items: Sequence[Item]) -
                     f"({constraints.headroom_percent:g}% of its output is head-room): pin less there"
                 )
     pinned = {number for numbers in fixed.values() for number in numbers}
-    rest = tuple(one for number, one in enumerate(items) if number not in pinned)
-    return Task(rest, tuple(bins), fixed_publishers)
+    rest = [one for number, one in enumerate(items) if number not in pinned]
+    quiet = [one for one in rest if constraints.foresight and not one.profile]
+    if quiet and len(quiet) < len(rest):
+        rest = [one for one in rest if one.profile]
+        return Task(tuple(rest), tuple(bins), fixed_publishers, tuple(quiet))
+    return Task(tuple(rest), tuple(bins), fixed_publishers)
 
 
 def _pinned_item(

@@ -66,6 +66,9 @@ def goals_of(plan: Plan) -> list[PlanGoal]:
     asked = plan.asked
     if asked is not None and asked.headroom_percent:
         found.append(PlanGoal("head-room", now, then or 0.0, 1.0 - asked.headroom_percent / 100))
+    peaks = [load.peak_output_ratio for load in plan.after.values() if load.peak_output_ratio]
+    if peaks:
+        found.append(PlanGoal("peaks", None, max(peaks), 1.0))
     found.append(
         PlanGoal("balance", _imbalance(plan.before), _imbalance(plan.after) or 0.0, BALANCED)
     )

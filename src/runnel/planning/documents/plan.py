@@ -20,14 +20,18 @@ MOVES_PER_S = 50.0
 """The assumed number of clients that change their broker in a second."""
 
 
-class BrokerLoad(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The load of a broker. The ratios are shares of its capacity: 1 is all of it."""
+class BrokerLoad(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The load of a broker. The ratios are shares of its capacity: 1 is all of it.
+
+    `peak_output_ratio` is what is to be reckoned with in the next window, where head-room is learned.
+    """
 
     messages_per_s: float
     output_bytes_per_s: float
     subscriptions: int
     input_ratio: float
     output_ratio: float
+    peak_output_ratio: float | None = None
 
 
 class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +49,7 @@ class RequestedConstraints(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     max_moves: int | None = None
     excluded: list[str] = []
     pinned: dict[str, str] = {}
+    deviations: float | None = None  # of the learned head-room
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

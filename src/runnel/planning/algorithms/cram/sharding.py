@@ -88,6 +88,11 @@ class Parts:
     pieces: list[Item]
     clusters: list[list[int]]
 
+    def without_quiet(self) -> Parts:
+        """The same without the clusters that have no traffic; their pieces keep their numbers."""
+        busy = [each for each in self.clusters if any(self.pieces[n].profile for n in each)]
+        return Parts(self.pieces, busy)
+
     def cluster_items(self) -> list[Item]:
         """Every cluster as one item, whose members are pieces."""
         return [_join_pieces([self.pieces[number] for number in each]) for each in self.clusters]
