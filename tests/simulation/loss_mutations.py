@@ -127,7 +127,10 @@ def links_that_are_down_are_left_out_of_watermarks(patch: Patch) -> None:
 
 @mutation
 def a_broker_without_memory_makes_no_gap(patch: Patch) -> None:
-    patch(GapKeeper, "memory_lost", lambda self, home, watermark_ns: None)
+    def memory_lost(self: GapKeeper, home: Home, watermark_ns: int, *, is_next: bool) -> None:
+        pass
+
+    patch(GapKeeper, "memory_lost", memory_lost)
 
 
 @mutation

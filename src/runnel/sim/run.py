@@ -39,6 +39,7 @@ class SimulationOutcome:
 
     seed: int
     violation: str = ""
+    error: str = ""  # the type of the exception that ended the run
     about: tuple[object, ...] = ()
     log_hash: str = ""
     fired: Counter[str] = field(default_factory=Counter)
@@ -85,9 +86,11 @@ class SimulationRun:
             self._go()
         except Violation as violation:
             outcome.violation, outcome.about = str(violation), violation.about
+            outcome.error = type(violation).__name__
         except Exception as bug:  # a bug was found; other seeds can still run
             where = traceback.extract_tb(bug.__traceback__)[-1]
-            outcome.violation = f"{type(bug).__name__} in {where.name}, line {where.lineno}: {bug}"
+            outcome.error = type(bug).__name__
+            outcome.violation = f"{outcome.error} in {where.name}, line {where.lineno}: {bug}"
         self._report(outcome)
         return outcome
 
