@@ -65,6 +65,13 @@ def are_over(gaps: list[runnel.Gap]) -> bool:
     return bool(begun) and begun == {gap.link for gap in gaps if not gap.is_open}
 
 
+def contains(gaps: list[runnel.Gap], at_ns: int) -> bool:
+    """Whether an interval of what was announced, and is over, contains this time."""
+    begun = {gap.link: gap.since_ns for gap in gaps if gap.is_open}
+    over = {gap.link: gap.until_ns for gap in gaps if not gap.is_open}
+    return any(since - CLOCK_NS <= at_ns <= over[link] + CLOCK_NS for link, since in begun.items())
+
+
 class Ear:
     """A client and what it was told."""
 
@@ -82,14 +89,6 @@ class Ear:
     async def until_over(self) -> None:
         """A gap has begun, and all are over."""
         await self.until(lambda: are_over(self.gaps))
-
-    def contains(self, at_ns: int) -> bool:
-        """Whether an interval of what was announced contains this time."""
-        begun = {gap.link: gap.since_ns for gap in self.gaps if gap.is_open}
-        over = {gap.link: gap.until_ns for gap in self.gaps if not gap.is_open}
-        return any(
-            since - CLOCK_NS <= at_ns <= over[link] + CLOCK_NS for link, since in begun.items()
-        )
 
 
 @asynccontextmanager
@@ -156,20 +155,24 @@ def test_what_is_lost_with_a_broker_is_in_the_interval_that_both_ends_are_told(
                 await publisher.ready()
                 await subscriptions[name].ready()
             await publish(range(250, 300))
+            lost_of: dict[str, list[tuple[int, int]]] = {}  # by publisher: when each was published
             for ear, of in ((bob, "alice"), (alice, "bob")):
                 received = await read(subscriptions[of], 299)
                 lost = set(published[of]) - set(received)
                 assert set(range(200, 250)) <= lost
                 assert not lost & set(range(250, 300))
-                for n in lost:
-                    before, after = published[of][n]
-                    assert ear.contains(before), (n, ear.gaps)
-                    assert ear.contains(after), (n, ear.gaps)
+                lost_of[of] = [published[of][n] for n in lost]
+                for before, after in lost_of[of]:
+                    assert contains(ear.gaps, before), ear.gaps
+                    assert contains(ear.gaps, after), ear.gaps
                 assert all(of in gap.publishers for gap in ear.gaps[:1])
                 assert ear.client.gaps == len([gap for gap in ear.gaps if gap.is_open])
             for ear, link in ((alice, "B1–B2"), (bob, "B2–B3")):
                 await ear.until(lambda ear=ear: are_over(ear.undelivered))
                 assert link in [gap.link for gap in ear.undelivered]
+                for before, after in lost_of[ear.client.name]:
+                    assert contains(ear.undelivered, before), ear.undelivered
+                    assert contains(ear.undelivered, after), ear.undelivered
 
     asyncio.run(main())
 
