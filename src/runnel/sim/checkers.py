@@ -22,6 +22,7 @@ from typing import Any
 from runnel.broker.broker import Broker
 from runnel.broker.connections import EXPIRED, OVERFLOW
 from runnel.broker.effects import Exit, WriteTrace
+from runnel.broker.invariants import check_broker
 from runnel.client.effects import (
     Confirmed,
     Deliver,
@@ -109,8 +110,12 @@ class Checker:
         self.published: dict[tuple[int, int], Published] = {}
         self.homes: dict[str, dict[str, int]] = {}  # client → broker → when it last lived there
         self.checked = 0
+        self.checks_every_event = False
         self.seen: Counter[str] = Counter()  # what links went through
         self.missed: Counter[str] = Counter()  # drops that were reported to clients
+        self._missed_before: Counter[str] = Counter()  # … up to the last rest
+        # By client: what it lost and was told of by a number only.
+        self._counted: dict[str, dict[tuple[int, int], None]] = {}
         self.gaps: dict[str, list[Gap]] = {}  # that clients were told of
         self.undelivered: dict[str, list[Gap]] = {}  # … about what they have published themselves
         self.settled_at = 0
@@ -218,7 +223,7 @@ class Checker:
     def note_opened(self, client: str) -> None:
         """A client begins."""
         self._wandered.pop(client, None)
-        self.missed[client] = 0
+        self.missed[client] = self._missed_before[client] = 0
         self.gaps[client] = []
         self.undelivered[client] = []
 
@@ -242,7 +247,10 @@ class Checker:
     # -- effects of brokers and sessions --------------------------------------------------------------
 
     def after_event(self, host: Host, broker: Broker) -> None:
-        """Queues stay within their caps at all times."""
+        """Queues stay within their caps at all times; in some runs all invariants are checked."""
+        if self.checks_every_event:
+            self.seen["invariants checked"] += 1
+            check_broker(broker)
         for link in broker.links.values():
             if link.waiting_bytes > link.config.queue_bytes_max:
                 raise Violation(f"{broker.name} has {link.waiting_bytes} bytes for {link.name}")
@@ -447,6 +455,7 @@ class Checker:
                         identity,
                         id,
                     )
+        self._check_counts()
         now = self.world.now
         for promise in (*self.subscriptions.values(), *self.advertisements.values()):
             if promise.ended:
@@ -481,19 +490,23 @@ class Checker:
         self.seen["losses"] += 1
         homes = self.homes[client]
         steps = {pair(*step) for home in homes for step in pairwise(self.path(record.home, home))}
-        is_in_gap = any(
-            gap.since_ns <= record.at
+        fitting = [
+            gap
+            for gap in self.gaps[client]
+            if gap.since_ns <= record.at
             and (gap.is_open or record.at <= gap.until_ns)
             # of a publisher who came later nobody can know on the other side of a link that is gone
             and (
                 not gap.publishers or name in gap.publishers or pair(*gap.link.split("–")) in steps
             )
-            for gap in self.gaps[client]
+        ]
+        is_counted = any(gap.count for gap in fitting) or (
+            self.missed[client] > self._missed_before[client]
+            and any(self._dropped.get((home, client), -1) >= record.at for home in homes)
         )
-        is_counted = self.missed[client] > 0 and any(
-            self._dropped.get((home, client), -1) >= record.at for home in homes
-        )
-        if not (is_in_gap or is_counted):
+        if is_counted and all(gap.count for gap in fitting):
+            self._counted.setdefault(client, {})[record.publication.identity] = None
+        if not (fitting or is_counted):
             identity = record.publication.identity
             raise Violation(
                 f"{client} (homes {list(homes)}) lost {identity}, published at "
@@ -502,6 +515,21 @@ class Checker:
                 identity,
                 promise.id,
             )
+
+    def _check_counts(self) -> None:
+        """What was told with a number only is no more than that number."""
+        for client, lost in self._counted.items():
+            missed = self.missed[client] - self._missed_before[client]
+            counts = sum(gap.count for gap in self.gaps[client])
+            self.seen["losses counted"] += len(lost)
+            if len(lost) > missed + counts:
+                raise Violation(
+                    f"{client} lost {len(lost)} publications {SILENT} of more than {missed} that it missed and "
+                    f"{counts} dropped on their way: {list(lost)[:10]}",
+                    *lost,
+                )
+        self._counted.clear()
+        self._missed_before = self.missed.copy()
 
     def _demand_publisher_told(self, record: Published, promise: Promise, since: int) -> None:
         """A publisher that stayed at its broker was told of what was lost between brokers: of an interval, or a number.
@@ -531,6 +559,10 @@ class Checker:
         """Whether a publisher that stayed has lost something on the way to a subscriber that stayed."""
         homes = self.homes[promise.client]
         stayed = list(self.homes.get(record.client, ())) == [record.home] and len(homes) == 1
+        if (
+            record.publisher in self._places
+        ):  # it migrates, and its brokers do not agree where it is
+            stayed = False
         home = next(iter(homes))
         path = self.path(record.home, home) if stayed else []
         own = [(promise.client, ""), (record.client, ""), (record.home, "")]
