@@ -179,6 +179,27 @@ def test_what_waits_for_a_lost_link_is_in_the_interval_of_its_publisher() -> Non
     assert net.effects("p", Gap)[0].since_ns <= published_at
 
 
+def test_what_a_broker_that_is_gone_had_not_handed_on_is_in_the_interval_of_its_publisher() -> None:
+    net = chain(4)
+    _, id = net.publisher("p", "B1", "a > 0")
+    net.subscriber("s", "B4", "a > 0")
+    net.advance(3 * SECOND)
+    net.hold("B3", "B4")
+    published_at = net.now
+    publish(net, "p", id, [1])
+    net.settle()
+    for _ in range(
+        20
+    ):  # meanwhile everything else goes on, and B2 has acknowledged what it has handed to B3
+        net.now += SECOND // 10
+        net.settle()
+    net.crash("B2")
+    net.crash("B3")
+    net.advance(LOST_NS)
+    gap = net.effects("p", Gap)[0]
+    assert published_at - 3 * SECOND <= gap.since_ns <= published_at
+
+
 # -- when it is over ------------------------------------------------------------------------------------
 
 
