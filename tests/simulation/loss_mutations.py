@@ -144,11 +144,6 @@ def links_that_are_down_are_left_out_of_watermarks(patch: Patch) -> None:
     patch(Watermarks, "_sources", sources)
 
 
-@mutation
-def what_a_neighbour_has_taken_counts_as_handed_on(patch: Patch) -> None:
-    patch(Link, "handed_ns", property(lambda self: 1 << 62, lambda self, value: None))
-
-
 # -- sessions -------------------------------------------------------------------------------------------
 
 
