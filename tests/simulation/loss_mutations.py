@@ -82,6 +82,28 @@ def a_loss_ends_and_nobody_is_told(patch: Patch) -> None:
     patch(Losses, "_end", end)
 
 
+@mutation
+def publishers_are_told_from_when_a_loss_is_noticed(patch: Patch) -> None:
+    true = Losses._begin
+
+    def begin(self: Losses, link: Link, loss: Loss, lost: Any, published: Any) -> None:
+        late = Loss(loss.link, self._time_of_day(), 0, loss.reason)
+        true(self, link, late if published else loss, lost, published)
+
+    patch(Losses, "_begin", begin)
+
+
+@mutation
+def publishers_far_away_are_not_told(patch: Patch) -> None:
+    true = Losses.heard
+
+    def heard(self: Losses, link: Link, loss: Loss) -> None:
+        if not loss.published:
+            true(self, link, loss)
+
+    patch(Losses, "heard", heard)
+
+
 # -- watermarks -----------------------------------------------------------------------------------------
 
 
@@ -127,7 +149,10 @@ def links_that_are_down_are_left_out_of_watermarks(patch: Patch) -> None:
 
 @mutation
 def a_broker_without_memory_makes_no_gap(patch: Patch) -> None:
-    patch(GapKeeper, "memory_lost", lambda self, home, watermark_ns: None)
+    def memory_lost(self: GapKeeper, home: Home, watermark_ns: int, *, is_next: bool) -> None:
+        pass
+
+    patch(GapKeeper, "memory_lost", memory_lost)
 
 
 @mutation

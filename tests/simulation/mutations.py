@@ -468,12 +468,12 @@ def publishing_goes_on_while_the_old_path_dries(patch: Patch) -> None:
 
     true = Session.publish
 
-    def publish(self: Session, *arguments: Any) -> Any:
+    def publish(self: Session, *arguments: Any, **named: Any) -> Any:
         old = self.home
         if self.move is Move.DRYING:
             self.homes.home = self.next
         try:
-            return true(self, *arguments)
+            return true(self, *arguments, **named)
         finally:
             self.homes.home = old
 
@@ -511,9 +511,9 @@ def a_broker_without_memory_is_told_nothing(patch: Patch) -> None:
 def counters_start_again_on_the_same_advertisement(patch: Patch) -> None:
     true = Session.publish
 
-    def publish(self: Session, id: int, *arguments: Any) -> Any:
+    def publish(self: Session, id: int, *arguments: Any, **named: Any) -> Any:
         if self.home is not None and self.home.counters.get(id, 0) >= 5:
             self.home.counters[id] = 0
-        return true(self, id, *arguments)
+        return true(self, id, *arguments, **named)
 
     patch(Session, "publish", publish)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
+from runnel.sim import checkers
 from runnel.sim.campaign import FAULTS, draw_plan
 from runnel.sim.run import SimulationRun
 from runnel.sim.shrink import shrink
@@ -28,6 +30,8 @@ def test_seeds_are_clean_and_every_fault_fired(chunk: int) -> None:
     assert summary.seen["migrated"] and summary.seen["undone"] and summary.seen["relocations"]
     assert summary.seen["switched"] and summary.seen["switched back"]
     assert summary.seen["crashes in switches"]
+    # Or it would say nothing that none was silent.
+    assert summary.seen["losses"] and summary.seen["gaps"] and summary.seen["gaps to publishers"]
     assert summary.checked > 50 * SEEDS_PER_CHUNK, "too little happened to prove anything"
 
 
@@ -42,8 +46,27 @@ def test_the_network_is_switched_to_another_generation_in_many_seeds() -> None:
     assert sum(any(round.switch for round in plan.rounds) for plan in plans) >= 300
 
 
+def test_invariants_are_checked_after_every_event_in_some_seeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = [SimulationRun(draw_plan(seed)) for seed in range(200)]
+    run = next(run for run in runs if run.checker.checks_every_event)
+    assert 5 <= sum(run.checker.checks_every_event for run in runs) <= 20
+    during: list[int] = []
+    monkeypatch.setattr(checkers, "check_broker", lambda broker: during.append(run.world.now))
+    assert not run.go().violation
+    assert len(during) > run.checker.checked / 10
+    first, last = run.plan.rounds[0].length_ns // 4, run.plan.rounds[0].length_ns // 2
+    assert any(first < at < last for at in during), "not while clients come and go"
+
+
 def test_queues_overflow_in_some_seeds_and_drops_are_counted() -> None:
     assert any(run_seed(seed).seen["dropped"] for seed in range(50))
+
+
+def test_losses_are_told_with_numbers_and_to_publishers_in_some_seeds() -> None:
+    seen = sum((run_seed(seed).seen for seed in range(1, 40)), Counter[str]())
+    assert seen["losses counted"] and seen["losses to publishers"]
 
 
 @pytest.mark.parametrize("seed", [1, 7, 23])

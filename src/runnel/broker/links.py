@@ -115,6 +115,8 @@ class Link:
         "_acked_monitor",
         "_announced",
         "_bytes_to_ack",
+        "_handed_due",
+        "_handed_mark",
         "_peer_has_acked",
         "_unproven",
         "ack_due",
@@ -133,6 +135,7 @@ class Link:
         "drops",
         "established",
         "flying_bytes",
+        "handed_ns",
         "heard_at",
         "holding",
         "is_client",
@@ -204,8 +207,13 @@ class Link:
         self.watermark_ns = 0  # the peer's; 0: none yet in this run of the link
         self.promised_ns = 0  # ours, as the peer was told last
         self._announced = 0  # ours, for the next acknowledgement; 0: the peer knows it
-        # How many data frames come before a watermark of the peer, and that watermark; it counts when they are here.
-        self._unproven: tuple[int, int] | None = None
+        self.handed_ns = 0  # what we sent that was published before is where it belongs; 0: unknown
+        self._handed_due = 0  # the same of what the peer sent, for the next acknowledgement
+        # How many data frames have what was published before a time: when a client has acknowledged them, it has that.
+        self._handed_mark: tuple[int, int] | None = None
+        # How many data frames come before a watermark of the peer, that watermark, and what it has handed on; these
+        # count when the frames are here.
+        self._unproven: tuple[int, int, int] | None = None
         self._acked_data = 0  # frames of the peer that we have acknowledged
         self._acked_monitor = 0
         self._peer_has_acked = False
@@ -263,6 +271,14 @@ class Link:
             if frame[TAG_AT] == PUBLICATION_TAG:
                 unsent.add(frame)
         return unsent
+
+    def unacknowledged(self) -> Drops:
+        """The publications that were sent to the peer, which may or may not have had them."""
+        sent = Drops()
+        for frame in self.data.unacknowledged:
+            if frame[TAG_AT] == PUBLICATION_TAG:
+                sent.add(frame)
+        return sent
 
     def start_fresh(self, peer_token: int, token: int | None = None) -> None:
         """A new run of the link: nothing of the old one is replayed."""
@@ -458,6 +474,8 @@ class Link:
             self._bytes_to_ack = 0
             self._acked_data, self._acked_monitor = self.data.received, self.monitor.received
         watermark_ns, self._announced = self._announced, 0
+        # Of what the peer may still send nothing has been handed on.
+        handed_ns, self._handed_due = min(self._handed_due, self.watermark_ns), 0
         return encode(
             Ack(
                 data=self._acked_data,
@@ -466,6 +484,7 @@ class Link:
                 congested=self.congested_here,
                 watermark_ns=watermark_ns,
                 sent=self.data.count + self._frames_to_tell if watermark_ns else 0,
+                handed_ns=handed_ns if watermark_ns else 0,
             )
         )
 
@@ -485,6 +504,22 @@ class Link:
         """
         if watermark_ns:
             self._announced = self.promised_ns = watermark_ns
+            self.handed_ns = min(self.handed_ns, watermark_ns)
+
+    def report_handed(self, handed_ns: int) -> None:
+        """What came over this link, and was published before this time, is where it belongs: the peer is told."""
+        self._handed_due = handed_ns
+
+    def note_handed(self, watermark_ns: int) -> None:
+        """All that was published before this time has been queued for this client; it is handed on when it has that."""
+        data = self.data
+        if not (data.waiting or data.unacknowledged):
+            self.handed_ns, self._handed_mark = watermark_ns, None
+            return
+        if self._handed_mark is not None and data.acknowledged >= self._handed_mark[0]:
+            self.handed_ns, self._handed_mark = self._handed_mark[1], None
+        if self._handed_mark is None:
+            self._handed_mark = data.count, watermark_ns
 
     def hold(self, holding: bool) -> None:
         """Acknowledge nothing that arrives, so that the peer's window fills; or go on."""
@@ -557,13 +592,23 @@ class Link:
         """A watermark counts when all that it speaks of has been received; a lower one than before at once."""
         received, said = self.data.received, ack.watermark_ns
         if self._unproven is not None and received >= self._unproven[0]:
-            self.watermark_ns, self._unproven = self._unproven[1], None
+            _, self.watermark_ns, handed_ns = self._unproven
+            self._unproven = None
+            self._take_handed(handed_ns)
         if not said:
             return
-        if received >= ack.sent or said < self.watermark_ns:
+        is_here = received >= ack.sent
+        if is_here or ack.handed_ns < self.handed_ns:
+            self._take_handed(ack.handed_ns)
+        if is_here or said < self.watermark_ns:
             self.watermark_ns, self._unproven = said, None
         elif self._unproven is None or said < self._unproven[1]:
-            self._unproven = ack.sent, said
+            self._unproven = ack.sent, said, ack.handed_ns
+
+    def _take_handed(self, handed_ns: int) -> None:
+        """What the peer says that it has handed on; it cannot mean what it was not promised yet."""
+        if self.is_neighbour:  # a client says nothing of that
+            self.handed_ns = min(handed_ns, self.promised_ns) or self.handed_ns
 
     def _acknowledge(self, lane: LaneQueue, count: int) -> None:
         newly = count - lane.acknowledged

@@ -4,9 +4,10 @@ A broker loses publications in two ways, and both are told with the message `Los
 behind the one that noticed it; each of them tells its clients.
 
 - *A link between brokers is lost*, or starts fresh, since one of the two is gone or has lost its memory. Nobody knows
-  what was on its way. So what is told is an interval: it begins with the watermark of the link (watermarks.py), before
-  which all has come, and is open until routes are complete again. A client is told if it has a subscription that
-  concerns a publisher who was behind the link; so is the publisher whose events went over it.
+  what was on its way. So what is told is an interval that is open until routes are complete again. A client is told if
+  it has a subscription that concerns a publisher who was behind the link: from the watermark of the link on, before
+  which all has come (watermarks.py). So is the publisher whose events went over it: from the time on before which the
+  peer had handed on everything.
 - *A queue to a neighbour overflows*. What is dropped is known: how many, from when to when, whose. Downstream that is
   told in front of what still waits; publishers are told with the next tick, all that was dropped since the last.
 
@@ -54,13 +55,26 @@ class OpenLoss:
     """A link that is not whole: who was told, and how this broker finds out that it is whole again."""
 
     link: str
-    since_ns: int
     reason: str
     peer: str  # the neighbour in whose direction the link lies
+    since: dict[Role, int] = field(default_factory=dict)
     lost: dict[int, AdvertisementRow] = field(default_factory=dict)  # who was behind the link
     told: dict[tuple[Link, Role], int] = field(default_factory=dict)  # clients; since when, as told
     token: int = 0  # of the barrier that is under way; 0: none is
     _selections: Intersecting = field(default_factory=Intersecting)  # of those who were behind
+
+    @property
+    def since_ns(self) -> int:
+        """Since when anything may be lost."""
+        return min(self.since.values())
+
+    def since_of(self, role: Role) -> int:
+        """Since when something may be lost for whom that concerns."""
+        return self.since.get(role, self.since_ns)
+
+    def begin(self, role: Role, since_ns: int) -> None:
+        """Something may be lost since then, or since before."""
+        self.since[role] = min(self.since.get(role, since_ns), since_ns)
 
     def add(self, rows: Iterable[AdvertisementRow]) -> None:
         """Note publishers who were behind the link."""
@@ -112,18 +126,19 @@ class Losses:
             loss.told.pop((link, "publisher"), None)
             if loss.peer == link.name:
                 loss.token = 0
-        self._dropped.pop(link, None)
+        dropped = self._dropped.pop(link, None)
         began = self._began.pop(link, None)
         if began is None:
             return  # a client; or it has never been up, and nothing came by it
         lost, published = self._tables.advertisements_from(link), self._published_over(link)
-        if lost or published:
-            since_ns = link.watermark_ns or began
-            unsent = link.unsent()
-            if unsent.count:
-                since_ns = min(since_ns, unsent.since_ns)
-            name = self._absences.link_to(link.name)
-            self._begin(link, Loss(name, since_ns, 0, LINK_LOST), lost, published)
+        name = self._absences.link_to(link.name)
+        if lost:
+            self._begin(link, Loss(name, link.watermark_ns or began, 0, LINK_LOST), lost, [])
+        if published:
+            held = (link.unsent(), link.unacknowledged(), dropped)
+            times = [one.since_ns for one in held if one is not None and one.count]
+            since_ns = min([link.handed_ns or began, *times])
+            self._begin(link, Loss(name, since_ns, 0, LINK_LOST), [], published)
 
     def left(self, name: str) -> None:
         """A neighbour left for good, as was intended: nobody waits for it."""
@@ -190,10 +205,11 @@ class Losses:
         self, link: Link, loss: Loss, lost: list[AdvertisementRow], published: list[int]
     ) -> None:
         """A loss in the direction of a neighbour begins, or grows: tell those who do not know yet, and pass it on."""
-        here = self.open.setdefault(
-            loss.link, OpenLoss(loss.link, loss.since_ns, loss.reason, link.name)
-        )
-        here.since_ns = min(here.since_ns, loss.since_ns)
+        here = self.open.setdefault(loss.link, OpenLoss(loss.link, loss.reason, link.name))
+        if lost or not published:
+            here.begin("subscriber", loss.since_ns)
+        if published:
+            here.begin("publisher", loss.since_ns)
         here.add(lost)
         self._tell_begun(here, self._concerned(lost) | self._owners(published))
         self._tell_begun(
@@ -251,13 +267,14 @@ class Losses:
         """Tell that a loss is open, unless they know that already."""
         for client, names in told.items():
             if not self._knows(client, loss):
-                loss.told[client] = loss.since_ns
-                self._send(client, Loss(loss.link, loss.since_ns, 0, loss.reason), names)
+                since_ns = loss.told[client] = loss.since_of(client[1])
+                self._send(client, Loss(loss.link, since_ns, 0, loss.reason), names)
 
     @staticmethod
     def _knows(client: tuple[Link, Role], loss: OpenLoss) -> bool:
         """Whether a client was told of a loss, and since when it is."""
-        return loss.told.get(client, loss.since_ns + 1) <= loss.since_ns
+        since_ns = loss.since_of(client[1])
+        return loss.told.get(client, since_ns + 1) <= since_ns
 
     def _tell_counted(self, loss: Loss) -> None:
         """Tell of publications that were dropped."""
@@ -312,14 +329,15 @@ class Losses:
 
     def _continue(self, loss: OpenLoss, link: str) -> None:
         """A link is back, but behind it another is missing: for all that we know, the loss goes on there."""
-        there = self.open.setdefault(link, OpenLoss(link, loss.since_ns, loss.reason, loss.peer))
-        there.since_ns = min(there.since_ns, loss.since_ns)
+        there = self.open.setdefault(link, OpenLoss(link, loss.reason, loss.peer))
+        for role, since_ns in loss.since.items():
+            there.begin(role, since_ns)
         there.add(loss.lost.values())
         self._tell_begun(there, {client: {} for client in (*there.told, *loss.told)})
 
     def _end(self, loss: OpenLoss) -> None:
         """From now on everything comes: tell those who know that it did not."""
         del self.open[loss.link]
-        over = Loss(loss.link, loss.since_ns, self._time_of_day(), loss.reason)
         for client in loss.told:
-            self._send(client, over)
+            since_ns = loss.since_of(client[1])
+            self._send(client, Loss(loss.link, since_ns, self._time_of_day(), loss.reason))

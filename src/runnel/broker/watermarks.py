@@ -12,6 +12,12 @@ peers say it to each other, in acknowledgements (`Ack.watermark_ns`), from the e
 A watermark overtakes the data that it speaks of, so it says how many data frames come before it (`Link`). It rises with
 the ticks of brokers, and so it is some heartbeats old. It falls, at once, when somebody comes whose is lower.
 
+In the other direction peers say how far they have handed on what came (`Ack.handed_ns`): all that was published before
+that time is with whoever it is for, at the far edge. A client has what it has acknowledged; a broker tells a neighbour
+the lowest of all other links, and never more than the neighbour's own watermark, since it cannot have handed on what
+has not come. When a link is lost, the interval that publishers are told begins there: a broker that is killed may have
+had a backlog. It takes a client that is cut off, or that does not keep up, as one that has not got anything since.
+
 A clock at the edge may be wrong: a broker takes a client's watermark for one hour old at most, and never for one of the
 future. What such a client publishes may be outside the interval of a loss.
 """
@@ -51,6 +57,22 @@ class Watermarks:
                 second = watermark_ns
         for link in self._sources():
             link.promise_watermark(second if link is slowest and not link.is_client else lowest)
+        self._report_handed(lowest, now)
+
+    def _report_handed(self, lowest: int, now: int) -> None:
+        """Tell every neighbour how far all others have what came from it; what it has not sent yet, they have not."""
+        least = second = now
+        slowest = None
+        for link in self._sources():
+            if link.is_client:
+                link.note_handed(lowest)
+            if link.handed_ns < least:
+                least, second, slowest = link.handed_ns, least, link
+            elif link.handed_ns < second:
+                second = link.handed_ns
+        for link in self._sources():
+            if link.is_neighbour:
+                link.report_handed(second if link is slowest else least)
 
     def fall(self, source: Link) -> None:
         """A peer has a lower watermark than before, or its first: what others were promised must not be above it."""

@@ -22,6 +22,7 @@ from typing import Any
 from runnel.broker.broker import Broker
 from runnel.broker.connections import EXPIRED, OVERFLOW
 from runnel.broker.effects import Exit, WriteTrace
+from runnel.broker.invariants import check_broker
 from runnel.client.effects import (
     Confirmed,
     Deliver,
@@ -109,9 +110,14 @@ class Checker:
         self.published: dict[tuple[int, int], Published] = {}
         self.homes: dict[str, dict[str, int]] = {}  # client → broker → when it last lived there
         self.checked = 0
+        self.checks_every_event = False
         self.seen: Counter[str] = Counter()  # what links went through
         self.missed: Counter[str] = Counter()  # drops that were reported to clients
+        self._missed_before: Counter[str] = Counter()  # … up to the last rest
+        # By client: what it lost and was told of by a number only.
+        self._counted: dict[str, dict[tuple[int, int], None]] = {}
         self.gaps: dict[str, list[Gap]] = {}  # that clients were told of
+        self.undelivered: dict[str, list[Gap]] = {}  # … about what they have published themselves
         self.settled_at = 0
         self.on_effect: Callable[[Host, Any], None] = lambda host, effect: None
         self.on_exit: Callable[[Host], None] = lambda host: None
@@ -217,8 +223,9 @@ class Checker:
     def note_opened(self, client: str) -> None:
         """A client begins."""
         self._wandered.pop(client, None)
-        self.missed[client] = 0
+        self.missed[client] = self._missed_before[client] = 0
         self.gaps[client] = []
+        self.undelivered[client] = []
 
     def note_wandering(self, client: str) -> None:
         """A client has or had more than one home, so its session may get duplicates and drop them."""
@@ -240,7 +247,10 @@ class Checker:
     # -- effects of brokers and sessions --------------------------------------------------------------
 
     def after_event(self, host: Host, broker: Broker) -> None:
-        """Queues stay within their caps at all times."""
+        """Queues stay within their caps at all times; in some runs all invariants are checked."""
+        if self.checks_every_event:
+            self.seen["invariants checked"] += 1
+            check_broker(broker)
         for link in broker.links.values():
             if link.waiting_bytes > link.config.queue_bytes_max:
                 raise Violation(f"{broker.name} has {link.waiting_bytes} bytes for {link.name}")
@@ -257,8 +267,8 @@ class Checker:
                 self._home_up(host, broker, fresh)
             case MissedSome(count=count):
                 self.missed[host.name] += count
-            case Gap(is_ours=False):
-                self._note_gap(host.name, effect)
+            case Gap(is_ours=is_ours):
+                self._note_gap(host.name, effect, self.undelivered if is_ours else self.gaps)
             case Moved(broker=broker):
                 self._moved(host.name, broker)
             case Confirmed(count=count):
@@ -285,14 +295,16 @@ class Checker:
                 raise Violation(f"monitoring waited behind data from {data['peer']} to {host.name}")
         self.on_effect(host, effect)
 
-    def _note_gap(self, client: str, gap: Gap) -> None:
+    def _note_gap(self, client: str, gap: Gap, told: dict[str, list[Gap]]) -> None:
         """A gap that is over was told before, when it began; one that was counted begins and is over at once."""
-        gaps = self.gaps[client]
-        self.seen["gaps"] += gap.is_open or gap.count > 0
+        gaps = told[client]
+        self.seen["gaps to publishers" if gap.is_ours else "gaps"] += gap.is_open or gap.count > 0
         begun = [one for one in gaps if one.is_open and one.link == gap.link]
         if gap.is_open or gap.count:
             gaps.append(gap)
-        elif not begun:
+        elif (
+            not begun and not gap.is_ours
+        ):  # a publisher that moves may hear of an end from both homes
             raise Violation(f"{client} was told that {gap} is over, and not that it began")
         else:
             gaps[:] = [one for one in gaps if one not in begun]
@@ -431,6 +443,7 @@ class Checker:
                 promise = self.subscriptions[id]
                 if self._is_excused(record, promise, since):
                     self._demand_told(record, promise)
+                    self._demand_publisher_told(record, promise, since)
                 else:
                     identity = record.publication.identity
                     where = f"{record.client} at {record.home}"
@@ -442,6 +455,7 @@ class Checker:
                         identity,
                         id,
                     )
+        self._check_counts()
         now = self.world.now
         for promise in (*self.subscriptions.values(), *self.advertisements.values()):
             if promise.ended:
@@ -459,8 +473,9 @@ class Checker:
             if waiting:
                 raise Violation(f"{client} was never told about {len(waiting)} publications")
         self._check_paths()
-        for client, gaps in self.gaps.items():
-            self.gaps[client] = [gap for gap in gaps if gap.is_open]
+        for told in (self.gaps, self.undelivered):
+            for client, gaps in told.items():
+                told[client] = [gap for gap in gaps if gap.is_open]
         self.published.clear()
         self._excuses.clear()
         self._disturbed.clear()
@@ -475,19 +490,23 @@ class Checker:
         self.seen["losses"] += 1
         homes = self.homes[client]
         steps = {pair(*step) for home in homes for step in pairwise(self.path(record.home, home))}
-        is_in_gap = any(
-            gap.since_ns <= record.at
+        fitting = [
+            gap
+            for gap in self.gaps[client]
+            if gap.since_ns <= record.at
             and (gap.is_open or record.at <= gap.until_ns)
             # of a publisher who came later nobody can know on the other side of a link that is gone
             and (
                 not gap.publishers or name in gap.publishers or pair(*gap.link.split("–")) in steps
             )
-            for gap in self.gaps[client]
+        ]
+        is_counted = any(gap.count for gap in fitting) or (
+            self.missed[client] > self._missed_before[client]
+            and any(self._dropped.get((home, client), -1) >= record.at for home in homes)
         )
-        is_counted = self.missed[client] > 0 and any(
-            self._dropped.get((home, client), -1) >= record.at for home in homes
-        )
-        if not (is_in_gap or is_counted):
+        if is_counted and all(gap.count for gap in fitting):
+            self._counted.setdefault(client, {})[record.publication.identity] = None
+        if not (fitting or is_counted):
             identity = record.publication.identity
             raise Violation(
                 f"{client} (homes {list(homes)}) lost {identity}, published at "
@@ -496,6 +515,61 @@ class Checker:
                 identity,
                 promise.id,
             )
+
+    def _check_counts(self) -> None:
+        """What was told with a number only is no more than that number."""
+        for client, lost in self._counted.items():
+            missed = self.missed[client] - self._missed_before[client]
+            counts = sum(gap.count for gap in self.gaps[client])
+            self.seen["losses counted"] += len(lost)
+            if len(lost) > missed + counts:
+                raise Violation(
+                    f"{client} lost {len(lost)} publications {SILENT} of more than {missed} that it missed and "
+                    f"{counts} dropped on their way: {list(lost)[:10]}",
+                    *lost,
+                )
+        self._counted.clear()
+        self._missed_before = self.missed.copy()
+
+    def _demand_publisher_told(self, record: Published, promise: Promise, since: int) -> None:
+        """A publisher that stayed at its broker was told of what was lost between brokers: of an interval, or a number.
+
+        Not of what a subscriber has lost itself, with its connection or its own queue.
+        """
+        if promise.ended or self.advertisements[record.publisher].ended:
+            return
+        if self._is_known_missing(record, promise):
+            return
+        if not self._is_lost_between_brokers(record, promise, since):
+            return
+        self.seen["losses to publishers"] += 1
+        gaps = self.undelivered.get(record.client, [])
+        if not any(
+            g.since_ns <= record.at and (g.is_open or record.at <= g.until_ns) for g in gaps
+        ):
+            identity = record.publication.identity
+            raise Violation(
+                f"{record.client} at {record.home} published {identity} at {record.at / SECOND:.9f} s, which "
+                f"{promise.client} (homes {list(self.homes[promise.client])}) lost, {SILENT}: {gaps}",
+                identity,
+                promise.id,
+            )
+
+    def _is_lost_between_brokers(self, record: Published, promise: Promise, since: int) -> bool:
+        """Whether a publisher that stayed has lost something on the way to a subscriber that stayed."""
+        homes = self.homes[promise.client]
+        stayed = list(self.homes.get(record.client, ())) == [record.home] and len(homes) == 1
+        if (
+            record.publisher in self._places
+        ):  # it migrates, and its brokers do not agree where it is
+            stayed = False
+        home = next(iter(homes))
+        path = self.path(record.home, home) if stayed else []
+        own = [(promise.client, ""), (record.client, ""), (record.home, "")]
+        own += [pair(promise.client, home), pair(record.client, record.home)]
+        if not path or any(self._disturbed.get(one, -1) >= since for one in own):
+            return False
+        return self._dropped.get((home, promise.client), -1) < record.at
 
     def _is_known_missing(self, record: Published, promise: Promise) -> bool:
         """Whether the way leads over a link that was reported missing together with readiness."""

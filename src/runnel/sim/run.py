@@ -2,8 +2,9 @@
 
     start ─▶ rest ─▶ ( churn and faults ─▶ heal ─▶ rest ─▶ all ready, all publish ─▶ rest )ⁿ ─▶ all leave ─▶ rest
 
-During faults the checkers verify safety. At rest they also verify that every publication that must be delivered has
-been, that routing is what the model computes from scratch, and at the end that nothing is left over.
+During faults the checkers verify safety, and in some runs what must hold for a broker between any two calls. At rest
+they also verify that every publication that must be delivered has been, that routing is what the model computes from
+scratch, and at the end that nothing is left over.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from runnel.sim.world import Host, World
 
 REST_TIMEOUT_NS = 60 * SECOND
 RESTLESS_MAX = 20  # times the timeout: progress for longer than this is taken for an endless loop
+CHECKED_AFTER_EVERY_EVENT = 0.05  # of all runs, since these take half as long again
 STEP_NS = 50 * MILLISECOND
 
 
@@ -39,6 +41,7 @@ class SimulationOutcome:
 
     seed: int
     violation: str = ""
+    error: str = ""  # the type of the exception that ended the run
     about: tuple[object, ...] = ()
     log_hash: str = ""
     fired: Counter[str] = field(default_factory=Counter)
@@ -57,6 +60,8 @@ class SimulationRun:
         self.checker = Checker(plan.tree, RESUME_TIMEOUT_NS)
         self.world = World(plan.seed, self.checker)
         self.checker.world = self.world
+        chance = Random(f"{plan.seed}/invariants").random()
+        self.checker.checks_every_event = chance < CHECKED_AFTER_EVERY_EVENT
         self.faults = Faults(self.world, self.checker, lambda name: self.switching.restart(name))
         self.clients = Clients(self.world, self.checker, plan, self.faults)
         self._tell_stories = tell_stories
@@ -85,9 +90,11 @@ class SimulationRun:
             self._go()
         except Violation as violation:
             outcome.violation, outcome.about = str(violation), violation.about
+            outcome.error = type(violation).__name__
         except Exception as bug:  # a bug was found; other seeds can still run
             where = traceback.extract_tb(bug.__traceback__)[-1]
-            outcome.violation = f"{type(bug).__name__} in {where.name}, line {where.lineno}: {bug}"
+            outcome.error = type(bug).__name__
+            outcome.violation = f"{outcome.error} in {where.name}, line {where.lineno}: {bug}"
         self._report(outcome)
         return outcome
 

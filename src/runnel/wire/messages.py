@@ -154,6 +154,9 @@ class Ack(Message, frozen=True):
     run of the link (broker/watermarks.py). 0: nothing is said about that."""
 
     sent: Count = 0
+    handed_ns: Nanoseconds = 0
+    """All that was published before this time, and came over this link, is with whoever it is for, here and further on;
+    or its loss is told among the first `sent` data frames. 0: nothing is said about that."""
 
 
 class Advertise(Message, frozen=True):

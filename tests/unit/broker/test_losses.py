@@ -179,6 +179,23 @@ def test_what_waits_for_a_lost_link_is_in_the_interval_of_its_publisher() -> Non
     assert net.effects("p", Gap)[0].since_ns <= published_at
 
 
+def test_what_a_broker_that_is_gone_had_not_handed_on_is_in_the_interval_of_its_publisher() -> None:
+    net = chain(3)
+    _, id = net.publisher("p", "B1", "a > 0")
+    net.subscriber("s", "B3", "a > 0")
+    net.advance(3 * SECOND)
+    net.hold("B2", "B3")
+    published_at = net.now
+    publish(net, "p", id, [1])
+    net.advance(5 * SECOND // 2)  # meanwhile the other direction goes on
+    link = net.nodes["B1"].links["B2"]
+    assert not link.in_doubt and link.watermark_ns > published_at
+    net.crash("B2")
+    net.advance(LOST_NS)
+    gap = net.effects("p", Gap)[0]
+    assert published_at - 3 * SECOND <= gap.since_ns <= published_at
+
+
 # -- when it is over ------------------------------------------------------------------------------------
 
 

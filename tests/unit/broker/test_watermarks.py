@@ -349,3 +349,43 @@ def test_a_client_whose_clock_is_slow_lowers_the_watermark_of_the_whole_network_
     session.connect("B3", net.now)
     net.settle()  # no time passes
     assert watermark("B1", "B2") == net.now - 600 * SECOND
+
+
+# -- what has been handed on ----------------------------------------------------------------------------
+
+
+def test_a_broker_says_how_far_others_have_what_a_neighbour_sent() -> None:
+    side = OneBroker()
+    neighbour = side.link("B1", watermark_ns=at(3))
+    client = side.link("c1", "client", watermark_ns=NOW)
+    side.rise()
+    assert next_ack(neighbour).handed_ns == at(3), "not more than has come"
+    client.send_publications([make_publication(1, 1, {"n": 1}, b"", time_ns=at(2)).raw])
+    client.take(0)
+    hear(neighbour, at(1))
+    for _ in range(2):
+        side.rise()
+        assert next_ack(neighbour).handed_ns == at(3), "the client has not got it"
+    client.acknowledge(Ack(data=1, monitor=0, credit=1, congested=False))
+    side.rise()
+    assert next_ack(neighbour).handed_ns == at(1)
+
+
+def test_what_a_neighbour_has_handed_on_counts_behind_what_it_tells_of() -> None:
+    side = OneBroker()
+    link = side.link("B1")
+    link.promise_watermark(at(1))
+
+    def say(handed_ns: int, sent: int) -> int:
+        ack = Ack(0, 0, 1, False, watermark_ns=NOW, sent=sent, handed_ns=handed_ns)
+        link.acknowledge(ack)
+        return link.handed_ns
+
+    assert say(at(5), 0) == at(5)
+    assert say(at(4), 1) == at(5), "a loss may be told in the frame that has not come"
+    link.count(Fence(1))
+    assert say(at(4), 1) == at(4)
+    assert say(at(9), 1) == at(9), "it may fall"
+    assert say(at(0), 1) == at(1), "what may still be sent nobody can have handed on"
+    link.promise_watermark(at(7))
+    assert link.handed_ns == at(7)
