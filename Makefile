@@ -16,7 +16,7 @@ PYTEST := $(BIN)/pytest -n 2
 # A long campaign: so many seeds, from this one on.
 SEEDS ?= 5000
 FIRST ?= 10001
-# A long fuzz: so many frames in memory, and as many over sockets.
+# A long fuzz: so many frames that brokers take, half of them in memory and half over sockets.
 FRAMES ?= 1000000
 
 help:           ## this list

@@ -122,7 +122,9 @@ class GuardedNetwork(TwoGenerations):
         published = to_table("publications", chunks).to_pylist()
         delivered = to_table("deliveries", chunks).to_pylist()
         return {
-            "publications": [(row["broker"], attributes_of(row["attributes"])) for row in published],
+            "publications": [
+                (row["broker"], attributes_of(row["attributes"])) for row in published
+            ],
             "deliveries": [(row["broker"], row["counter"]) for row in delivered],
         }
 
