@@ -121,8 +121,8 @@ def test_strangers_that_say_anything_cost_others_nothing(
             assert max(grown) < MEMORY_GROWTH_MAX, grown
             assert [n for _, n in bob.got] == list(range(published))
             assert (alice.confirmed, alice.unconfirmed, bob.missed) == (published, 0, 0)
-            for one in (alice, bob):
-                assert (one.homes_down, one.homes_up) == (0, [True])
+            for client in (alice, bob):
+                assert (client.homes_down, client.homes_up) == (0, [True])
             return shouters
 
     shouters = asyncio.run(main())

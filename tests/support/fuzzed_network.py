@@ -18,6 +18,7 @@ from runnel.broker.effects import WriteTrace
 from runnel.broker.events import Connected, Disconnected, FramesArrived
 from runnel.broker.links import Link
 from runnel.broker.module import Module, Surroundings
+from runnel.broker.permissions import may
 from runnel.broker.permits import Permit
 from runnel.broker.router import Router
 from runnel.client.effects import Confirmed, Deliver
@@ -149,7 +150,7 @@ class FuzzedNetwork:
 
     def _count_taken(self, patch: pytest.MonkeyPatch) -> None:
         """Count at the two places that everything passes behind the Hello: messages, and publications."""
-        may, route = broker_module.may, Router.route
+        route = Router.route
 
         def counted_may(link: Link, what: Message) -> bool:
             if self._is_stranger_heard:
