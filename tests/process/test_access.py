@@ -108,6 +108,11 @@ async def publish_for_ever(publisher: runnel.Publisher) -> None:
         await publisher.publish({"kind": "quote", "n": 2})
 
 
+async def read_for_ever(subscription: Subscription) -> None:
+    while True:
+        await subscription.get(timeout=10)
+
+
 async def read(subscription: Subscription, count: int) -> list[object]:
     return [(await subscription.get(timeout=20))["n"] for _ in range(count)]
 
@@ -488,8 +493,7 @@ def test_revocation_within_a_second_holds_for_every_way_to_log_in(
             began = monotonic()
             files.write(bob=None)
             with pytest.raises(runnel.AccessDenied, match="access was revoked"):
-                while True:
-                    await quotes.get(timeout=10)
+                await read_for_ever(quotes)
             took["a user"] = monotonic() - began
 
     asyncio.run(main())
