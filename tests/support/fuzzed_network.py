@@ -21,7 +21,7 @@ from runnel.broker.module import Module, Surroundings
 from runnel.broker.permissions import may
 from runnel.broker.permits import Permit
 from runnel.broker.router import Router
-from runnel.client.effects import Confirmed, Deliver
+from runnel.client.effects import Confirmed, Deliver, Gap
 from runnel.compose import MODULES
 from runnel.language import EVERYTHING
 from runnel.modules.generations.questions import OpenGeneration
@@ -31,6 +31,9 @@ from runnel.quantities import SECOND
 from runnel.wire import Message, Publication
 from support.fuzzing import FuzzedKind, StrangeVoice
 from support.harness import ConnectionEnd, StepNetwork
+
+FORGOTTEN = (Deliver, Confirmed, Gap)
+"""What clients are told all the time: a configured broker is believed, also when it tells of losses."""
 
 STRANGERS_MAX = 6  # at a time
 CONFIGURED, UNKNOWN = ("F1", "F2"), ("X", "alice", "")
@@ -129,8 +132,8 @@ class FuzzedNetwork:
     def check(self) -> None:
         """The clients have noticed nothing, and nothing is left of the strangers once they are gone."""
         net = self.net
-        for stranger in self._strangers:
-            net.event(stranger.broker, Disconnected(stranger.conn))
+        for stranger in list(self._strangers):
+            self._leave(stranger)
         self._publish()
         net.advance(15 * SECOND)
         self._read()
@@ -177,13 +180,12 @@ class FuzzedNetwork:
             self._read_up_to += 1
         for name in ("alice", "bob"):
             told = self.net.told[name]
-            told[:] = [effect for effect in told if not isinstance(effect, (Deliver, Confirmed))]
+            told[:] = [effect for effect in told if not isinstance(effect, FORGOTTEN)]
 
     def _come_or_go(self) -> None:
         random = self.random
         if len(self._strangers) == STRANGERS_MAX or (self._strangers and random.random() < 0.3):
-            gone = self._strangers.pop(random.randrange(len(self._strangers)))
-            self.net.event(gone.broker, Disconnected(gone.conn))
+            self._leave(self._strangers[random.randrange(len(self._strangers))])
             return
         kind = random.choice(("client", "client", "operator", "broker", "broker"))
         broker = random.choice(("B1", "B2"))
@@ -199,6 +201,12 @@ class FuzzedNetwork:
         self.net.event(broker, Connected(conn, None, permit))
         if random.random() < 0.95:
             self._arrive(stranger, self._voice.hello(kind, name))
+
+    def _leave(self, stranger: FuzzStranger) -> None:
+        """A stranger goes by itself."""
+        self._strangers.remove(stranger)
+        self.net._ends.pop(stranger.conn, None)
+        self.net.event(stranger.broker, Disconnected(stranger.conn))
 
     def _say(self, stranger: FuzzStranger) -> None:
         """A chunk of a stranger: some frames, and perhaps a cut through the last one."""
