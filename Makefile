@@ -19,7 +19,7 @@ FIRST ?= 10001
 # Instances of the planner's lower bound, with a packing each, and small networks that brute force plans too.
 INSTANCES ?= 5000
 NETWORKS ?= 1000
-# A long fuzz: so many frames in memory, and as many over sockets.
+# A long fuzz: so many frames that brokers take, half of them in memory and half over sockets.
 FRAMES ?= 1000000
 
 help:           ## this list

@@ -9,6 +9,7 @@ window 1          ping-pong: the latency of one publication, from `publish_nowai
 access            the same without and with an access file, by turns: rate_ratio and p50_ratio are with against without
 fan-out           one publisher, a hundred subscribers with a connection each, in one process
 tls               the same without and with TLS, by turns: rate_ratio and p50_ratio are with it against without
+secured           the same without and with both, TLS and an access file
 
 broker_cpu_us_per_message is the CPU that one broker takes per publication that it takes in. Rates and CPU are medians
 over slices of about a second, with their spread; latencies are nearest-rank percentiles over all of them.
@@ -43,6 +44,7 @@ COLUMNS = (
         "traced",
         "access",
         "tls",
+        "secured",
         "brokers",
         "subscriptions",
         "event",
@@ -241,8 +243,15 @@ SWITCHES = {
         BrokerCase("tls", brokers=3, slices=4),
         BrokerCase("tls", window=1, slice_count=4_000, slices=4),
     ),
+    "secured": (
+        BrokerCase("secured", slices=4),
+        BrokerCase("secured", window=1, slice_count=4_000, slices=4),
+    ),
 }
-"""What is measured without and with something: by the field of the case that is switched."""
+"""What is measured without and with something."""
+
+SWITCHED_FIELDS = {"access": ("access",), "tls": ("tls",), "secured": ("access", "tls")}
+"""The fields of a case that each of them switches."""
 
 
 def switched_rows(switch: str, quick: bool) -> list[Row]:
@@ -254,7 +263,7 @@ def switched_rows(switch: str, quick: bool) -> list[Row]:
         found: dict[bool, list[Row]] = {False: [], True: []}
         for _ in range(1 if quick else ROUNDS):
             for is_on in found:
-                switched: dict[str, Any] = {switch: is_on}
+                switched: dict[str, Any] = dict.fromkeys(SWITCHED_FIELDS[switch], is_on)
                 found[is_on].append(run_case(case._replace(**switched)))
         off, on = (_median_row(found[is_on], {switch: "on" if is_on else "off"}) for is_on in found)
         on["rate_ratio"] = round(on["delivered_per_s"] / off["delivered_per_s"], 3)

@@ -26,6 +26,7 @@ from runnel.language import parse
 from runnel.net.addresses import parse_address
 from runnel.net.driver import Driver
 from runnel.net.tcp import TcpDialler
+from runnel.wire import Credentials
 
 WITHIN_S = 40.0
 
@@ -33,10 +34,18 @@ WITHIN_S = 40.0
 class Peer(Driver):
     """One client. `got` has the publisher and the attribute `n` of each delivery, in order."""
 
-    def __init__(self, name: str, heartbeat_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        heartbeat_s: float = 1.0,
+        credentials: Callable[[], Credentials] | None = None,
+    ) -> None:
         link = LinkConfig(heartbeat_ns=round(heartbeat_s * 1e9), resume_timeout_ns=10**11)
         self.session = Session(
-            SessionConfig(name, link), time_ns() // 10**6, IdSource(uuid4().int >> 86 or 1), time_ns
+            SessionConfig(name, link, credentials=credentials),
+            time_ns() // 10**6,
+            IdSource(uuid4().int >> 86 or 1),
+            time_ns,
         )
         super().__init__(self.session, TcpDialler(parse_address), self._hear)
         self.got: list[tuple[str, Any]] = []
@@ -136,9 +145,14 @@ class Peer(Driver):
 
 
 @asynccontextmanager
-async def peer(name: str, url: str, heartbeat_s: float = 1.0) -> AsyncIterator[Peer]:
+async def peer(
+    name: str,
+    url: str,
+    heartbeat_s: float = 1.0,
+    credentials: Callable[[], Credentials] | None = None,
+) -> AsyncIterator[Peer]:
     """A connected client."""
-    one = Peer(name, heartbeat_s)
+    one = Peer(name, heartbeat_s, credentials)
     try:
         await one.connect(url)
         yield one

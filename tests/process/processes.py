@@ -71,6 +71,11 @@ class RunningProgram:
             ):
                 raise AssertionError(f"{text!r} {count} times in:\n" + "\n".join(self._lines))
 
+    def wait_admin(self) -> str:
+        """The address of a broker's admin listener, from its log."""
+        self.wait_log(" admin=runnel://")
+        return f"runnel://{self.log().partition(' admin=runnel://')[2].split()[0]}"
+
     @property
     def pid(self) -> int:
         return self.popen.pid

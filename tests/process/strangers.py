@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
@@ -42,11 +43,22 @@ class Stranger:
             raise AssertionError(f"{error!r} after {found}") from None
         return found
 
-    def finish(self) -> None:
-        """Say nothing more, and read until the broker has closed, too."""
+    def hear_until(self, is_enough: Callable[[Frame], bool]) -> list[Frame]:
+        """What comes until there is such a frame, or the broker closes the connection."""
+        found: list[Frame] = []
+        with suppress(ConnectionError):
+            while chunk := self._socket.recv(1 << 16):
+                heard = self._decoder.feed(chunk)
+                found += heard
+                if any(map(is_enough, heard)):
+                    break
+        return found
+
+    def finish(self) -> list[Frame]:
+        """Say nothing more, and read until the broker has closed, too; what came."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
-        self.hear_all()
+        return self.hear_all()
 
     def hear(self) -> list[Frame]:
         """What comes next."""

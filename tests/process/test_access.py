@@ -10,11 +10,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
+import jwt
 import msgspec
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 import runnel
 from process.commands import Shell
@@ -23,8 +26,8 @@ from process.strangers import Stranger
 from runnel.client.subscription import Subscription
 from runnel.language import EVERYTHING
 from runnel.modules.generations.questions import OpenGeneration, SetGoal
-from runnel.modules.inspection.messages import Ask
-from runnel.modules.placement.questions import MovePublisher
+from runnel.modules.inspection.messages import Answer, Ask
+from runnel.modules.placement.questions import Decide, MovePublisher
 from runnel.node.access.passwords import make_hash
 from runnel.planning.documents.plan import Plan, to_json
 from runnel.wire import (
@@ -103,6 +106,11 @@ def admin_of(broker: RunningProgram) -> str:
 async def publish_for_ever(publisher: runnel.Publisher) -> None:
     while True:
         await publisher.publish({"kind": "quote", "n": 2})
+
+
+async def read_for_ever(subscription: Subscription) -> None:
+    while True:
+        await subscription.get(timeout=10)
 
 
 async def read(subscription: Subscription, count: int) -> list[object]:
@@ -216,33 +224,6 @@ def test_what_is_revoked_is_gone_within_a_second(
     assert b1.stop() == b2.stop() == 0
 
 
-def test_a_client_moves_and_its_publisher_migrates_with_its_credentials(
-    pair: tuple[RunningProgram, RunningProgram],
-) -> None:
-    b1, b2 = pair
-
-    async def main() -> None:
-        async with join(b1, "alice") as alice, join(b2, "bob") as bob:
-            quotes = await bob.subscribe("kind = 'quote'")
-            publisher = await alice.advertise("TRUE")
-            for n, step in enumerate(("stay", "move", "migrate", "back")):
-                if step == "move":
-                    await bob.move_to(b1.said)
-                elif step == "migrate":
-                    await publisher.migrate_to(b2.said)
-                    assert publisher.broker == "B2"
-                elif step == "back":
-                    await publisher.migrate_to(b1.said)
-                await publisher.publish({"kind": "quote", "n": n})
-                with pytest.raises(runnel.PublicationRefused):
-                    await publisher.publish({"kind": "spam", "n": n})
-                assert await read(quotes, 1) == [n]
-                with pytest.raises(runnel.SubscriptionRefused):
-                    await bob.subscribe("TRUE")
-
-    asyncio.run(main())
-
-
 def test_a_plan_is_applied_by_who_may_and_rules_hold_in_the_next_generation(
     processes: RunningPrograms, access: AccessFile, shell: Shell, tmp_path: Path
 ) -> None:
@@ -338,6 +319,222 @@ def test_a_certificate_is_a_login_and_who_shows_another_is_somebody_else(
                 await events.get(timeout=10)
 
     asyncio.run(main())
+    assert b1.stop() == 0
+
+
+# -- ways to prove who one is -----------------------------------------------------------------------------
+
+ALGORITHMS = ("HS256", "RS256", "ES256")
+MAY = {
+    "alice": "publish = [\"kind = 'quote'\"]",
+    "bob": "subscribe = [\"kind = 'quote'\"]",
+    "root": 'roles = ["operate"]',
+}
+
+
+class LoginFiles:
+    """Users who prove who they are in one of three ways, an access file that can be written again, and its keys."""
+
+    def __init__(self, folder: Path, how: str, algorithm: str = "ES256") -> None:
+        self.how = how
+        self.path = folder / "access.toml"
+        self.certificates = make_folder(folder / "certs", ["B1", "B2"], [*MAY])
+        self._algorithm = algorithm
+        self._key, shown = make_keys(algorithm)
+        (folder / "issuer.key").write_bytes(shown)
+        self.write()
+
+    def write(self, **rules: str | None) -> None:
+        """The users with their rules, of which some are others; None: no such user."""
+        wanted = {name: rule for name, rule in (MAY | rules).items() if rule is not None}
+        tables = [f'[tokens.main]\nalgorithm = "{self._algorithm}"\nkey = "issuer.key"\n']
+        for name, rule in wanted.items():
+            proof = {"password": HASHES[name], "token": "main", "certificate": name}[self.how]
+            tables.append(f'[users.{name}]\n{self.how} = "{proof}"\n{rule}\n')
+        new = self.path.with_suffix(".new")
+        new.write_text("\n".join(tables), encoding="utf-8")
+        os.replace(new, self.path)
+
+    def token(self, name: str, key: Any = None, for_s: float = 3_600) -> str:
+        """A token that names a user, for as long; of the issuer, unless it is signed with another key."""
+        claims = {"sub": name, "exp": time() + for_s}
+        return jwt.encode(claims, key or self._key, self._algorithm)
+
+    def proof(self, name: str) -> dict[str, Any]:
+        """What `runnel.connect` is told."""
+        match self.how:
+            case "password":
+                return {"user": name, "password": SECRETS[name]}
+            case "token":
+                return {"token": self.token(name)}
+        return {"tls": self.certificates.tls(name)}
+
+    def credentials(self, name: str) -> Credentials:
+        """What is said behind a Hello."""
+        if self.how == "password":
+            return Credentials(name, SECRETS[name])
+        return Credentials(token=self.token(name)) if self.how == "token" else Credentials()
+
+    def tables(self, broker: str, **more: Any) -> dict[str, Any]:
+        """Of a broker's configuration; with TLS only where certificates are the proof."""
+        tls = {"tls": self.certificates.node_table(broker)} if self.how == "certificate" else {}
+        return {"access": {"file": str(self.path)}, **tls, **more}
+
+    def pair(self, processes: RunningPrograms) -> tuple[RunningProgram, RunningProgram]:
+        """B1, and B2, which dials it."""
+        first = processes.broker("B1", **self.tables("B1", accept=["B2"]))
+        tables = self.tables("B2", accept=[])
+        return first, processes.broker("B2", {"B1": first.said}, **tables)
+
+
+def make_keys(algorithm: str) -> tuple[Any, bytes]:
+    """A key to sign with, and the file by which a broker checks that."""
+    if algorithm == "HS256":
+        secret = os.urandom(32).hex()
+        return secret, secret.encode()
+    key: Any = (
+        rsa.generate_private_key(65_537, 2_048)
+        if algorithm == "RS256"
+        else ec.generate_private_key(ec.SECP256R1())
+    )
+    shown = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return key, shown
+
+
+@pytest.mark.parametrize("how", ["password", "token", "certificate"])
+def test_a_client_moves_and_its_publisher_migrates_with_its_credentials(
+    how: str, processes: RunningPrograms, tmp_path: Path
+) -> None:
+    files = LoginFiles(tmp_path, how)
+    b1, b2 = files.pair(processes)
+
+    async def main() -> None:
+        async with (
+            runnel.connect(b1.said, name="alice", **files.proof("alice")) as alice,
+            runnel.connect(b2.said, name="bob", **files.proof("bob")) as bob,
+        ):
+            quotes = await bob.subscribe("kind = 'quote'")
+            publisher = await alice.advertise("TRUE")
+            for n, step in enumerate(("stay", "move", "migrate", "back")):
+                if step == "move":
+                    await bob.move_to(b1.said)
+                elif step == "migrate":
+                    await publisher.migrate_to(b2.said)
+                    assert publisher.broker == "B2"
+                elif step == "back":
+                    await publisher.migrate_to(b1.said)
+                await publisher.publish({"kind": "quote", "n": n})
+                with pytest.raises(runnel.PublicationRefused):
+                    await publisher.publish({"kind": "spam", "n": n})
+                assert await read(quotes, 1) == [n]
+                with pytest.raises(runnel.SubscriptionRefused):
+                    await bob.subscribe("TRUE")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_token_of_the_issuer_is_a_login_and_no_other(
+    algorithm: str, processes: RunningPrograms, tmp_path: Path
+) -> None:
+    files = LoginFiles(tmp_path, "token", algorithm)
+    b1 = processes.broker("B1", **files.tables("B1", accept=[]))
+    others_key, _ = make_keys(algorithm)
+    false = (
+        *(files.token("alice", key=others_key), files.token("nobody")),
+        *(files.token("alice", for_s=-60), files.token("alice")[:-6]),
+    )
+
+    async def main() -> None:
+        for token in false:
+            with pytest.raises(runnel.AccessDenied, match="wrong user or credentials"):
+                await runnel.connect(b1.said, token=token)
+        with pytest.raises(runnel.AccessDenied, match="wrong user or credentials"):
+            await runnel.connect(b1.said, user="bob", token=files.token("alice"))
+        async with (
+            runnel.connect(b1.said, token=files.token("alice")) as alice,
+            runnel.connect(b1.said, user="bob", token=files.token("bob")) as bob,
+        ):
+            quotes = await bob.subscribe("kind = 'quote'")
+            publisher = await alice.advertise("TRUE", name="alice")
+            await publisher.publish({"kind": "quote", "n": 1})
+            with pytest.raises(runnel.PublicationRefused, match="alice may publish only"):
+                await publisher.publish({"kind": "spam", "n": 2})
+            assert await read(quotes, 1) == [1]
+
+    asyncio.run(main())
+    assert b1.stop() == 0
+
+
+@pytest.mark.parametrize("how", ["token", "certificate"])
+def test_revocation_within_a_second_holds_for_every_way_to_log_in(
+    how: str, processes: RunningPrograms, tmp_path: Path
+) -> None:
+    files = LoginFiles(tmp_path, how)
+    b1, b2 = files.pair(processes)
+    took: dict[str, float] = {}
+
+    async def main() -> None:
+        async with (
+            runnel.connect(b1.said, name="alice", **files.proof("alice")) as alice,
+            runnel.connect(b2.said, name="bob", **files.proof("bob")) as bob,
+        ):
+            quotes = await bob.subscribe("kind = 'quote'")
+            publisher = await alice.advertise("TRUE")
+            await publisher.publish({"kind": "quote", "n": 1})
+            assert await read(quotes, 1) == [1]
+            began = monotonic()
+            files.write(alice="publish = [\"kind = 'other'\"]")
+            with pytest.raises((runnel.PublicationRefused, runnel.AdvertisementRefused)):
+                await publish_for_ever(publisher)
+            took["publishing, by a rule"] = monotonic() - began
+            began = monotonic()
+            files.write(bob=None)
+            with pytest.raises(runnel.AccessDenied, match="access was revoked"):
+                await read_for_ever(quotes)
+            took["a user"] = monotonic() - began
+
+    asyncio.run(main())
+    print(took)
+    assert max(took.values()) < 1.0, took
+    assert b1.stop() == b2.stop() == 0
+
+
+@pytest.mark.parametrize("how", ["password", "token"])
+def test_an_operator_loses_his_role_within_a_second(
+    how: str, processes: RunningPrograms, tmp_path: Path
+) -> None:
+    files = LoginFiles(tmp_path, how)
+    b1 = processes.broker("B1", **files.tables("B1", accept=[]))
+    decide = Ask(2, Decide.asked_as, msgspec.Raw(msgspec.msgpack.encode(Decide(7))))
+    status = Ask(1, "status", msgspec.Raw(msgspec.msgpack.encode({})))
+    took: dict[str, float] = {}
+
+    def answer(one: Stranger, ask: Ask) -> bytes:
+        one.say(ask)
+        heard = one.hear_until(lambda frame: isinstance(frame, Answer))
+        return next(frame.body for frame in heard if isinstance(frame, Answer))
+
+    with Stranger(b1.said, "operator", "op") as one:
+        one.say(files.credentials("root"))
+        assert b"uptime_s" in answer(one, status)
+        assert b"may give no commands" not in answer(one, decide)
+        began = monotonic()
+        files.write(root='roles = ["read"]')
+        while b"root may give no commands" not in answer(one, decide):
+            assert monotonic() - began < 10
+        took["the role to operate"] = monotonic() - began
+        assert b"uptime_s" in answer(one, status)
+        began = monotonic()
+        files.write(root="roles = []")
+        b1.signal(signal.SIGHUP)
+        told = [frame.reason for frame in one.hear_all() if isinstance(frame, Denied)]
+        took["every role, by SIGHUP"] = monotonic() - began
+        assert told == ["root is no operator here any more"]
+    print(took)
+    assert max(took.values()) < 1.0, took
     assert b1.stop() == 0
 
 

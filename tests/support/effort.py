@@ -31,9 +31,10 @@ def bounded_plans(count: int) -> int:
     return int(os.environ.get("RUNNEL_BOUND_INSTANCES", count))
 
 
-def fuzz_frames(count: int) -> int:
-    """How many frames a fuzz of peers says: so many, unless `make fuzz` has asked for more."""
-    return int(os.environ.get("RUNNEL_FUZZ_FRAMES", count))
+def fuzz_frames(count: int, share: float) -> int:
+    """How many frames a fuzz of peers has brokers take: so many, or this share of what `make fuzz` has asked for."""
+    asked = os.environ.get("RUNNEL_FUZZ_FRAMES")
+    return round(int(asked) * share) if asked else count
 
 
 def small_plans(count: int) -> int:

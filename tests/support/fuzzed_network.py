@@ -6,23 +6,34 @@ the ids that the clients use, except where a broker takes whoever knows an id fo
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any
 
+import pytest
+
+from runnel.broker import broker as broker_module
 from runnel.broker.broker import Broker
 from runnel.broker.effects import WriteTrace
 from runnel.broker.events import Connected, Disconnected, FramesArrived
+from runnel.broker.links import Link
 from runnel.broker.module import Module, Surroundings
+from runnel.broker.permissions import may
 from runnel.broker.permits import Permit
-from runnel.client.effects import Confirmed, Deliver
+from runnel.broker.router import Router
+from runnel.client.effects import Confirmed, Deliver, Gap
 from runnel.compose import MODULES
 from runnel.language import EVERYTHING
 from runnel.modules.generations.questions import OpenGeneration
 from runnel.modules.placement.config import PlacementConfig
 from runnel.modules.profiles.config import ProfilesConfig
 from runnel.quantities import SECOND
-from support.fuzzing import StrangeVoice
+from runnel.wire import Message, Publication
+from support.fuzzing import FuzzedKind, StrangeVoice
 from support.harness import ConnectionEnd, StepNetwork
+
+FORGOTTEN = (Deliver, Confirmed, Gap)
+"""What clients are told all the time: a configured broker is believed, also when it tells of losses."""
 
 STRANGERS_MAX = 6  # at a time
 CONFIGURED, UNKNOWN = ("F1", "F2"), ("X", "alice", "")
@@ -61,14 +72,18 @@ def modules(broker: str, algorithm: Any) -> tuple[Module, ...]:
 class FuzzStranger:
     """One connection of a stranger; it has said Hello, or has not."""
 
-    def __init__(self, conn: int, broker: str, kind: str) -> None:
+    def __init__(self, conn: int, broker: str, kind: str, name: str) -> None:
         self.conn = conn
+        self.name = name
         self.broker = broker
         self.kind = kind
 
 
 class FuzzedNetwork:
-    """See the top of the file. `said` and `refused` count frames, and strangers whose connection was closed.
+    """See the top of the file. `said` counts the frames of strangers, `refused` those whose connection was closed.
+
+    `taken` counts what a broker has read and looked at, by kind of peer and kind of frame, whether it was allowed or
+    not; what is spoilt, or was said before the Hello or behind something spoilt, is not among it.
 
     `is_guarded`: everybody has a permit; that of strangers allows everything but the names of others.
     """
@@ -76,6 +91,8 @@ class FuzzedNetwork:
     def __init__(self, seed: int, *, is_guarded: bool = False) -> None:
         self.random = Random(seed)
         self.said = self.refused = 0
+        self.taken: Counter[tuple[str, FuzzedKind]] = Counter()
+        self._is_stranger_heard = False
         net = self.net = StepNetwork()
         self._permit = may_all("stranger", "client *", "operator *") if is_guarded else None
         if is_guarded:
@@ -98,23 +115,25 @@ class FuzzedNetwork:
         self._voice = StrangeVoice(seed, theirs, is_guarded=is_guarded)
 
     def run(self, frames: int) -> None:
-        """Let strangers say so many frames, and the clients go on all the while."""
-        until = self.said + frames
-        while self.said < until:
-            self._come_or_go()
-            for stranger in list(self._strangers):
-                self._say(stranger)
-            self._publish()
-            if self.random.random() < 0.2:
-                self.net.advance(self.random.choice((SECOND // 10, SECOND)))
-            self.net.settle()
-            self._forget()
+        """Let brokers take so many frames of strangers, and the clients go on all the while."""
+        until = self.taken.total() + frames
+        with pytest.MonkeyPatch.context() as patch:
+            self._count_taken(patch)
+            while self.taken.total() < until:
+                self._come_or_go()
+                for stranger in list(self._strangers):
+                    self._say(stranger)
+                self._publish()
+                if self.random.random() < 0.2:
+                    self.net.advance(self.random.choice((SECOND // 10, SECOND)))
+                self.net.settle()
+                self._forget()
 
     def check(self) -> None:
         """The clients have noticed nothing, and nothing is left of the strangers once they are gone."""
         net = self.net
-        for stranger in self._strangers:
-            net.event(stranger.broker, Disconnected(stranger.conn))
+        for stranger in list(self._strangers):
+            self._leave(stranger)
         self._publish()
         net.advance(15 * SECOND)
         self._read()
@@ -132,6 +151,23 @@ class FuzzedNetwork:
 
     # -- inside ---------------------------------------------------------------------------------------
 
+    def _count_taken(self, patch: pytest.MonkeyPatch) -> None:
+        """Count at the two places that everything passes behind the Hello: messages, and publications."""
+        route = Router.route
+
+        def counted_may(link: Link, what: Message) -> bool:
+            if self._is_stranger_heard:
+                self.taken[link.kind, type(what)] += 1
+            return may(link, what)
+
+        def counted_route(router: Router, link: Link, run: list[Publication], *rest: Any) -> None:
+            if self._is_stranger_heard:
+                self.taken[link.kind, Publication] += len(run)
+            route(router, link, run, *rest)
+
+        patch.setattr(broker_module, "may", counted_may)
+        patch.setattr(Router, "route", counted_route)
+
     def _publish(self) -> None:
         self._publisher.publish(self._id, {"v": self._published})
         self._published += 1
@@ -144,37 +180,48 @@ class FuzzedNetwork:
             self._read_up_to += 1
         for name in ("alice", "bob"):
             told = self.net.told[name]
-            told[:] = [effect for effect in told if not isinstance(effect, (Deliver, Confirmed))]
+            told[:] = [effect for effect in told if not isinstance(effect, FORGOTTEN)]
 
     def _come_or_go(self) -> None:
         random = self.random
         if len(self._strangers) == STRANGERS_MAX or (self._strangers and random.random() < 0.3):
-            gone = self._strangers.pop(random.randrange(len(self._strangers)))
-            self.net.event(gone.broker, Disconnected(gone.conn))
+            self._leave(self._strangers[random.randrange(len(self._strangers))])
             return
-        kind = random.choice(("client", "client", "operator", "broker"))
+        kind = random.choice(("client", "client", "operator", "broker", "broker"))
         broker = random.choice(("B1", "B2"))
         mine, conn = self.net._conns + 1, self.net._conns + 2
         self.net._conns = conn
         self.net._ends[conn] = ConnectionEnd(broker, f"stranger {conn}", mine)
-        stranger = FuzzStranger(conn, broker, kind)
+        name = f"{kind} {random.randrange(9)}"
+        if kind == "broker":
+            name = random.choice((f"F{broker[1]}",) * 12 + CONFIGURED + UNKNOWN)
+        stranger = FuzzStranger(conn, broker, kind, name)
         self._strangers.append(stranger)
         permit = self._permit if kind != "broker" else None
         self.net.event(broker, Connected(conn, None, permit))
-        if random.random() < 0.9:
-            name = f"{kind} {random.randrange(9)}"
-            if kind == "broker":
-                name = random.choice((f"F{broker[1]}",) * 5 + CONFIGURED + UNKNOWN)
+        if random.random() < 0.95:
             self._arrive(stranger, self._voice.hello(kind, name))
+
+    def _leave(self, stranger: FuzzStranger) -> None:
+        """A stranger goes by itself."""
+        self._strangers.remove(stranger)
+        self.net._ends.pop(stranger.conn, None)
+        self.net.event(stranger.broker, Disconnected(stranger.conn))
 
     def _say(self, stranger: FuzzStranger) -> None:
         """A chunk of a stranger: some frames, and perhaps a cut through the last one."""
-        count = self.random.choice((1, 1, 1, 2, 10))
+        count = self.random.choice((1, 2, 5, 10))
         self.said += count
-        self._arrive(stranger, self._voice.chunk(stranger.kind, count))
+        words = [self._voice.word(stranger.kind, stranger.name).raw for _ in range(count)]
+        chunk = b"".join(words)
+        if self.random.random() < 0.01:
+            chunk = chunk[: self.random.randrange(len(chunk))]
+        self._arrive(stranger, chunk)
 
     def _arrive(self, stranger: FuzzStranger, chunk: bytes) -> None:
+        self._is_stranger_heard = True
         self.net.event(stranger.broker, FramesArrived(stranger.conn, chunk))
+        self._is_stranger_heard = False
         if stranger.conn not in self.net._ends:
             self.refused += 1
             self._strangers.remove(stranger)

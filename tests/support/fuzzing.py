@@ -6,26 +6,41 @@ worth using instead of noise: ids and names that mean something to whoever reads
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import inspect
 
 import runnel.compose  # noqa: F401 - so that the messages of all modules are known
 from runnel.broker.kinds import KINDS
+from runnel.broker.questions import Command
 from runnel.language import EVERYTHING, parse
 from runnel.modules.generations.messages import Switching
+from runnel.modules.generations.questions import CloseGeneration, OpenGeneration, SetGoal
 from runnel.modules.inspection.messages import Ask
+from runnel.modules.placement.questions import Decide, MovePublisher
 from runnel.wire import (
     PROTOCOL,
     REGISTRY,
     Ack,
+    Advertise,
+    Barrier,
+    Bye,
     ClientHere,
+    Handover,
     Hello,
+    Listens,
     Message,
     Mum,
+    Publication,
+    Stage,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
     encode,
     encode_selection,
     make_publication,
@@ -58,23 +73,36 @@ class FuzzPool:
     arguments: tuple[tuple[str, bytes], ...] = (("status", _pack({})),)  # of questions, by name
 
 
+@cache
+def _type_of(kind: type[Message]) -> inspect.Type:
+    """A message as a type with bounds."""
+    return inspect.type_info(kind)
+
+
 class Maker:
     """Draws messages; the same seed draws the same."""
 
-    def __init__(self, seed: int, pool: FuzzPool | None = None) -> None:
+    def __init__(
+        self, seed: int, pool: FuzzPool | None = None, bad_selections: float = 0.2
+    ) -> None:
         self.random = Random(seed)
         self.pool = pool or FuzzPool()
+        self._bad_selections = bad_selections  # the share of selections that nobody can read
 
     def frame(self, kind: type[Message]) -> bytes:
         """A sound message of a kind, as it goes over the wire."""
-        return self._framed(kind, _pack(self.body(kind)))
+        return self.framed(kind, self.body(kind))
+
+    def framed(self, kind: type[Message], body: Any) -> bytes:
+        """These fields as it goes over the wire."""
+        return self._framed(kind, _pack(body))
 
     def body(self, kind: type[Message]) -> Any:
         """The fields of a sound message."""
         if kind is Ask:
             name, argument = self.random.choice(self.pool.arguments)
             return [self._int(0, 2**63 - 1), name, msgspec.Raw(argument)]
-        return self._value(inspect.type_info(kind))
+        return self._value(_type_of(kind))
 
     def spoilt(self, kind: type[Message]) -> bytes:
         """One that is not sound, in one of many ways."""
@@ -91,7 +119,7 @@ class Maker:
             return self._framed(kind, raw[: random.randrange(len(raw))] + random.randbytes(2))
         elif body:
             place = random.randrange(len(body))
-            body[place] = self._beyond(inspect.type_info(kind).fields[place].type)  # type: ignore[attr-defined]
+            body[place] = self._beyond(_type_of(kind).fields[place].type)  # type: ignore[attr-defined]
         return self._framed(kind, _pack(body))
 
     def publication(self, ttl: int = 255) -> bytes:
@@ -144,7 +172,8 @@ class Maker:
             case inspect.LiteralType():
                 return random.choice(kind.values)
             case inspect.RawType():
-                some = SELECTIONS if random.random() < 0.8 else BAD_SELECTIONS
+                is_bad = random.random() < self._bad_selections
+                some = BAD_SELECTIONS if is_bad else SELECTIONS
                 return msgspec.Raw(random.choice(some))
             case inspect.ListType() | inspect.VarTupleType():
                 count = random.choice((0, 1, 3, min(kind.max_length or 0, items_max)))
@@ -185,7 +214,35 @@ class Maker:
 MESSAGES = [one for one in REGISTRY.messages if one.__module__.startswith("runnel.")]
 # Whoever knows an advertisement's id may move its publisher.
 SPARED: tuple[type[Message], ...] = (Mum,)
-BELIEVED: tuple[type[Message], ...] = (Switching, ClientHere)  # what a configured broker hands on
+# What a configured broker hands on is believed by the whole network: a stranger says what is sound and harms nobody.
+BELIEVED: tuple[type[Message], ...] = (Switching, ClientHere)
+# Ends the link of whoever says it, always or as a rule: what comes behind it in the same chunk nobody reads.
+LAST: tuple[type[Message], ...] = (Hello, Bye, Handover, Unsubscribe, Unadvertise, Listens)
+BAD_SHARE = 0.02
+LAST_SHARE = 0.06
+"""Of what a stranger says, as long as it is heard."""
+
+FuzzedKind = type[Message] | type[Publication]
+
+
+@cache
+def sayable(kind: str) -> tuple[type[Message], ...]:
+    """The messages that a peer of this kind may send."""
+    return tuple(one for one in MESSAGES if may_go(one, KINDS[kind].says))
+
+
+@cache
+def calm(kind: str) -> tuple[type[Message], ...]:
+    """Those that it may send again and again."""
+    return tuple(one for one in sayable(kind) if one not in LAST)
+
+
+class FuzzWord(NamedTuple):
+    """One frame that a stranger says, and what it is."""
+
+    what: FuzzedKind
+    raw: bytes
+    is_spoilt: bool = False
 
 
 class StrangeVoice:
@@ -193,6 +250,8 @@ class StrangeVoice:
 
     `theirs` are ids that others use and that it has overheard. Where brokers take whoever knows an id for its owner, it
     does not use them: all brokers believe each other, and those that are not `guarded` believe clients.
+
+    Messages are dealt from a pack in which each kind of message is once, so that all are said, however few there are.
     """
 
     def __init__(
@@ -202,35 +261,77 @@ class StrangeVoice:
         self.random = Random(seed)
         edges = (0, 1, 7, 2**63 - 1)
         names = ("", "B1", "B2", "F1", "alice", "bob", "mallory", "x" * 255)
-        self._maker = Maker(seed, FuzzPool((*edges, *theirs), names, ARGUMENTS))
-        self._nobodys = Maker(seed, FuzzPool(edges, names, ARGUMENTS))
+        arguments = ARGUMENTS + (COMMANDS if is_guarded else ())
+        self._maker = Maker(seed, FuzzPool((*edges, *theirs), names, arguments), BAD_SHARE)
+        self._nobodys = Maker(seed, FuzzPool(edges, names, arguments), BAD_SHARE)
+        self._harmless = Maker(seed, FuzzPool(edges, ("", "mallory", "x" * 255)))
+        self._packs: dict[tuple[str, str], list[type[Message]]] = {}
 
     def hello(self, kind: str, name: str) -> bytes:
         """Of a new run of the link, or of one that it pretends to know."""
         token = self.random.choice((1, 5, self.random.getrandbits(62)))
         return encode(Hello(PROTOCOL, kind, name, token, 0, 0, 0, 0))
 
-    def frame(self, kind: str) -> bytes:
-        """One frame of a peer of this kind."""
-        random = self.random
-        says = KINDS[kind].says
-        mine = [one for one in MESSAGES if may_go(one, says) and one not in (Hello, *BELIEVED)]
-        others = [one for one in MESSAGES if not may_go(one, says)]
-        message = random.choice(mine if random.random() < 0.97 else others)
-        is_believed = kind == "broker" or not self._is_guarded
-        maker = self._nobodys if is_believed and message in SPARED else self._maker
-        if random.random() < 0.05:
-            return maker.spoilt(message)
-        if random.random() < 0.2 and kind != "operator":
-            return (self._nobodys if is_believed else self._maker).publication()
-        if message is Ack and random.random() < 0.8:
-            return encode(Ack(0, 0, 0, random.random() < 0.1))
-        return maker.frame(message)
+    def word(self, kind: str, name: str = "") -> FuzzWord:
+        """One frame of a peer of this kind, which is called so; now and then one that ends its link."""
+        if self.random.random() < LAST_SHARE:
+            return self.last_word(kind, name)
+        return self.calm_word(kind)
 
-    def chunk(self, kind: str, frames: int) -> bytes:
-        """Several, and perhaps a cut through the last one."""
-        chunk = b"".join(self.frame(kind) for _ in range(frames))
-        return chunk[: self.random.randrange(len(chunk))] if self.random.random() < 0.03 else chunk
+    def calm_word(self, kind: str) -> FuzzWord:
+        """One after which a broker listens to more."""
+        if kind != "operator" and self.random.random() < 0.2:
+            is_believed = kind == "broker" or not self._is_guarded
+            maker = self._nobodys if is_believed else self._maker
+            return FuzzWord(Publication, maker.publication())
+        return self._say(kind, self._deal(kind, "calm", calm(kind)))
+
+    def last_word(self, kind: str, name: str = "") -> FuzzWord:
+        """One that ends a link: a message that does, one that is for others to say, or one that is spoilt."""
+        random, mine = self.random, sayable(kind)
+        chance = random.random()
+        if chance < 0.15:
+            message = self._deal(kind, "spoilt", mine)
+            return FuzzWord(message, self._maker_for(kind, message).spoilt(message), True)
+        if chance < 0.3:
+            others = [one for one in MESSAGES if one not in mine]
+            return self._say(kind, self._deal(kind, "others", others))
+        last = [one for one in mine if one in LAST]
+        return self._say(kind, self._deal(kind, "last", last), name)
+
+    # -- inside ---------------------------------------------------------------------------------------
+
+    def _deal(self, kind: str, which: str, messages: Sequence[type[Message]]) -> type[Message]:
+        """The next message of a pack, which is shuffled anew when it is empty."""
+        pack = self._packs.setdefault((kind, which), [])
+        if not pack:
+            pack += messages
+            self.random.shuffle(pack)
+        return pack.pop()
+
+    def _say(self, kind: str, message: type[Message], name: str = "") -> FuzzWord:
+        random, maker = self.random, self._maker_for(kind, message)
+        if message is Ack and random.random() < 0.95:  # others acknowledge what nobody has sent
+            return FuzzWord(Ack, encode(Ack(0, 0, 0, random.random() < 0.1)))
+        if message is Hello:
+            return FuzzWord(Hello, self.hello(kind, name))
+        body = maker.body(message)
+        if message is Switching:
+            # Of the generation in which everybody is: a broker believes it, and there is nowhere to go.
+            body[:3] = [random.choice((0, 1)), body[1], Stage.NEW]
+        elif message in (Advertise, Barrier, Subscribe) and random.random() < 0.97:
+            body[0] = random.getrandbits(
+                62
+            )  # an id that is in use ends the link of who uses it again
+        elif message is Handover and random.random() < 0.5:
+            body[2] = name  # the client: itself
+        return FuzzWord(message, maker.framed(message, body))
+
+    def _maker_for(self, kind: str, message: type[Message]) -> Maker:
+        if message in BELIEVED:
+            return self._harmless
+        is_believed = kind == "broker" or not self._is_guarded
+        return self._nobodys if is_believed and message in SPARED else self._maker
 
 
 def _arguments() -> tuple[tuple[str, bytes], ...]:
@@ -249,4 +350,14 @@ def _arguments() -> tuple[tuple[str, bytes], ...]:
     return tuple((name, _pack(argument)) for name, argument in asked)
 
 
-ARGUMENTS = _arguments()
+def _commands() -> tuple[tuple[str, bytes], ...]:
+    """Commands that would change the network: for operators that may not give any."""
+    orders: tuple[Command, ...] = (
+        *(OpenGeneration(2), CloseGeneration(1), Decide(7)),
+        SetGoal(2, 1, Stage.NEW, "runnel://127.0.0.1:1"),
+        MovePublisher(7, "B2", "runnel://127.0.0.1:1"),
+    )
+    return tuple((order.asked_as, _pack(order)) for order in orders)
+
+
+ARGUMENTS, COMMANDS = _arguments(), _commands()

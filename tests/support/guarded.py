@@ -9,7 +9,7 @@ test then looks what they may do:
     moved       each goes to the other's broker (`move_to`)
     migrated    the publisher alone goes from A to B, by a session of its own
     replanned   both go to the next generation of the network
-    traced      as forwarded, and every publication is marked and recorded
+    traced      as forwarded, every publication is marked, and the module "trace" records what is routed
 """
 
 from __future__ import annotations
@@ -33,15 +33,21 @@ from runnel.language import NOTHING, Attributes, parse
 from runnel.modules.generations.module import Generations
 from runnel.modules.placement.migration import Migration
 from runnel.quantities import SECOND
+from runnel.trace.columns import to_table
+from runnel.trace.module import Tracing
+from runnel.trace.reader import attributes_of
+from runnel.trace.recorder import Recorder
 from runnel.wire import Publication, Stage
 from support.crossed import LINKS, TwoGenerations
 from support.hosting import FakeProcess
 
 PUBLISHER, SUBSCRIBER = "p", "s"
+TRACED = 2
+"""The flag of publications on the way "traced"."""
 
 
 class RoutedRecorder(Module):
-    """Marks every publication of a client, and records what is routed."""
+    """Marks every publication of a client, and keeps what was routed and with which flags."""
 
     name = "routed-recorder"
     marks_publications = True
@@ -49,10 +55,13 @@ class RoutedRecorder(Module):
 
     def __init__(self) -> None:
         self.routed_events: list[Attributes] = []
+        self.flags: list[int] = []
 
-    def entering(self, context: Context, link: Link, run: list[Publication], now: int) -> None:
+    def mark_publications(
+        self, context: Context, link: Link, run: list[Publication], now: int
+    ) -> None:
         for publication in run:
-            publication.mark(2)
+            publication.mark(TRACED)
 
     def routed(
         self,
@@ -63,6 +72,7 @@ class RoutedRecorder(Module):
         now: int,
     ) -> None:
         self.routed_events += [publication.attributes for publication in run]
+        self.flags += [publication.flags for publication in run]
 
 
 class GuardedNetwork(TwoGenerations):
@@ -71,6 +81,7 @@ class GuardedNetwork(TwoGenerations):
     def __init__(self, *, is_recorded: bool = False) -> None:
         self.is_recorded = is_recorded
         self.recorders: dict[str, RoutedRecorder] = {}
+        self.trace_recorder = Recorder()
         self.elsewhere: dict[tuple[str, str], Permit | None] = {}
         super().__init__()
 
@@ -79,10 +90,10 @@ class GuardedNetwork(TwoGenerations):
         module = self.modules[name] = Generations(
             generation, FakeProcess(), f"at://{process}", standby
         )
-        recorder = self.recorders[name] = RoutedRecorder()
         modules: tuple[Module, ...] = (module, Migration())
         if self.is_recorded:
-            modules += (recorder,)
+            recorder = self.recorders[name] = RoutedRecorder()
+            modules += (recorder, Tracing(self.trace_recorder))
         dials = [f"{other}#{generation}" for other in LINKS[process]]
         self.broker(name, *dials, modules=modules, generation=generation, is_guarded=True)
 
@@ -101,6 +112,21 @@ class GuardedNetwork(TwoGenerations):
     def refused(self, session: str) -> int:
         """How many of its publications a session was told were refused."""
         return sum(len(effect.ages) for effect in self.effects(session, PublicationsRefused))
+
+    def traced_rows(self) -> dict[str, list[tuple[str, Attributes | int]]]:
+        """What the trace has by now: the broker and the event of each publication, the broker and the counter of each
+        delivery.
+        """
+        self.trace_recorder.seal()
+        chunks = self.trace_recorder.take()
+        published = to_table("publications", chunks).to_pylist()
+        delivered = to_table("deliveries", chunks).to_pylist()
+        return {
+            "publications": [
+                (row["broker"], attributes_of(row["attributes"])) for row in published
+            ],
+            "deliveries": [(row["broker"], row["counter"]) for row in delivered],
+        }
 
     def rows(self, which: str) -> int:
         """Rows of all routing tables: "prt" or "srt"."""

@@ -145,17 +145,24 @@ class Access:
             return ""
         if permit is None:
             return UNKNOWN if self._is_guarded else ""
+        if reason := self._why_too_many(hello, permit):
+            return reason
         if not kind.is_routed:
             return "" if permit.may_operate("read") else f"{permit.user} is no operator here"
-        if reason := permit.why_not_named(hello.name):
-            return reason[:REASON_CHARACTERS_MAX]
+        return permit.why_not_named(hello.name)[:REASON_CHARACTERS_MAX]
+
+    def _why_too_many(self, hello: Hello, permit: Permit) -> str:
+        """Why a user may have no more connections; empty if it may. Operators that are gone do not come back."""
         account, most = self._accounts.get(permit.user), permit.quota.connections
-        here = 0
-        if account is not None and most:
-            here = sum(link.name != hello.name for link in account.standings)
-        if most and here >= most:
-            return f"{permit.user} has {here} connections here, as many as its quota allows"
-        return ""
+        if account is None or not most:
+            return ""
+        here = sum(
+            link.name != hello.name and (link.conn > 0 or kind_of(link.kind).resumes)
+            for link in account.standings
+        )
+        if here < most:
+            return ""
+        return f"{permit.user} has {here} connections here, as many as its quota allows"
 
     def enter(self, link: Link, permit: Permit | None, now: int) -> None:
         """A link begins anew: its peer has set up nothing yet."""

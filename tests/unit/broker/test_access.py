@@ -281,6 +281,21 @@ def test_connections_of_a_user_are_limited_and_one_that_comes_back_is_not_one_mo
     assert door.broker.links["a2"].conn == 4
 
 
+def test_operators_count_among_the_connections_of_their_user() -> None:
+    door = Door(is_guarded=True, modules=(Inspection(),))
+    permit = Permit("alice", names=("a*",), roles=frozenset({"read"}), quota=Quota(connections=2))
+    told = "alice has 2 connections here, as many as its quota allows"
+    door.connect(1, "a1", permit=permit)
+    door.connect(2, "op1", "operator", permit)
+    for conn, name, kind in ((3, "op2", "operator"), (4, "a2", "client")):
+        door.connect(conn, name, kind, permit)
+        assert door.received(conn) == [Denied(told)]
+    assert set(door.broker.links) == {"a1", "op1"}
+    door.event(Disconnected(2))
+    door.connect(5, "op3", "operator", permit)  # at once: one that is gone does not count
+    assert door.broker.links["op3"].conn == 5
+
+
 def fast(per_s: float = 10, **more: float) -> Door:
     door = Door(is_guarded=True, credit_max=100)
     quota = Quota(publications_per_s=per_s, **more)  # type: ignore[arg-type]

@@ -12,10 +12,19 @@ from runnel.broker.events import AccessChanged
 from runnel.broker.permits import Quota
 from runnel.client.effects import Deliver, MoveGivenUp
 from runnel.client.migration import MigrationStep
-from runnel.language import parse
+from runnel.language import Attributes, parse
 from runnel.quantities import SECOND
 from runnel.wire import Stage
-from support.guarded import PUBLISHER, SUBSCRIBER, WAYS, GuardedNetwork, migrate, permit, take
+from support.guarded import (
+    PUBLISHER,
+    SUBSCRIBER,
+    TRACED,
+    WAYS,
+    GuardedNetwork,
+    migrate,
+    permit,
+    take,
+)
 
 MAY_ALL = permit(PUBLISHER, publish="TRUE"), permit(SUBSCRIBER, subscribe="TRUE")
 
@@ -53,8 +62,20 @@ def test_a_publication_is_taken_if_the_rule_matches_it(way: str, rule: str) -> N
     assert got == allowed
     assert there.net.refused(there.publishing_as) == len(EVENTS) - len(allowed)
     assert there.net.nodes[there.home].meter.refused[BY_RULE] == len(EVENTS) - len(allowed)
-    for recorder in there.net.recorders.values():
-        assert recorder.routed_events in ([], allowed)
+    if way == "traced":
+        check_trace(there.net, [(n, e) for n, e in enumerate(EVENTS, 1) if e in allowed])
+
+
+def check_trace(net: GuardedNetwork, allowed: list[tuple[int, Attributes]]) -> None:
+    """Both brokers have routed and recorded what was allowed, by counter and event, and nothing else."""
+    events = [event for _, event in allowed]
+    for broker in ("A#1", "B#1"):
+        recorder = net.recorders[broker]
+        assert recorder.routed_events == events, broker
+        assert recorder.flags == [TRACED] * len(events)
+    traced = net.traced_rows()
+    assert traced["publications"] == [("A#1", event) for event in events]
+    assert traced["deliveries"] == [("B#1", counter) for counter, _ in allowed]
 
 
 @pytest.mark.parametrize("way", WAYS)
