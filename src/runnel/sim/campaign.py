@@ -21,6 +21,8 @@ from runnel.sim.resources import Resources
 
 HEARTBEAT_NS = 200 * MILLISECOND
 RESUME_TIMEOUT_NS = 1_500 * MILLISECOND
+LOCKSTEP_BYTES = 1  # a window in which one frame flies at a time
+REFINING_CLIENTS = 6  # in each round in which there are any
 
 OPERATIONS = {
     "publish": 34,
@@ -198,6 +200,9 @@ def draw_plan(seed: int) -> SimulationPlan:
     settings = replace(settings, lopsided=Random(f"{seed}/lopsided").random() < 0.2)
     settings = overload(Random(f"{seed}/overloaded"), settings)
     rounds = add_gone_broker(Random(f"{seed}/gone"), rounds)
+    if settings.covering and settings.window_bytes == LOCKSTEP_BYTES:
+        refining = Random(f"{seed}/refining")
+        rounds = tuple(add_refining_clients(refining, clients, round) for round in rounds)
     return SimulationPlan(seed, tuple(edges), brokers, settings, rounds)
 
 
@@ -223,12 +228,33 @@ def add_gone_broker(
     return (*before, replace(last, faults=(*last.faults, gone)))
 
 
+def add_refining_clients(
+    random: Random, clients: list[str], round: SimulationRound
+) -> SimulationRound:
+    """Clients that withdraw what has kept back another subscription of theirs, while that one's publisher publishes.
+
+    Publications that fall between the two messages of one withdrawal are rare, and there are any only where frames go
+    one by one.
+    """
+    refining = [
+        Operation(
+            random.randrange(round.length_ns // 8, round.length_ns),
+            random.choice(clients),
+            "refine",
+            random.getrandbits(48),
+        )
+        for _ in range(REFINING_CLIENTS)
+    ]
+    operations = sorted((*round.operations, *refining), key=lambda operation: operation.at)
+    return replace(round, operations=tuple(operations))
+
+
 def narrow(random: Random, settings: Settings) -> Settings:
     """Long queues that nothing is dropped from, on slow wires: this shows messages that overtake others."""
     lockstep = random.random() < 0.5  # frame by frame, which shows a wrong order
     return replace(
         settings,
-        window_bytes=1 if lockstep else 300,
+        window_bytes=LOCKSTEP_BYTES if lockstep else 300,
         latency_ns_max=4 * MILLISECOND if lockstep else settings.latency_ns_max,
         queue_bytes_max=1 << 26,
         client_queue_bytes_max=1 << 23,

@@ -22,7 +22,10 @@ from runnel.sim.migrants import Migrants
 from runnel.sim.model import Want, draw_want
 from runnel.sim.world import World
 
-PAYLOAD_BYTES_MAX = 400
+PAYLOAD_BYTES = (0, 20, 400)
+EVERYTHING = Want(((),))
+LOOK_NS = 50 * MILLISECOND
+LOOKS_MAX = 100  # for the readiness of what a client refines its interest to
 
 
 def selection_of(want: Want) -> Selection:
@@ -91,11 +94,59 @@ class Clients:
     # -- operations -----------------------------------------------------------------------------------
 
     def _subscribe(self, name: str, session: Session, random: Random) -> None:
-        want = draw_want(random, broad=False)
-        id = session.subscribe(selection_of(want))
-        self._checker.note_subscription(name, id, want)
+        id = self._subscribe_to(draw_want(random, broad=False), name, session)
         if random.random() < 0.7:
             self._ask_ready(session, id)
+
+    def _subscribe_to(self, want: Want, name: str, session: Session) -> int:
+        id = session.subscribe(selection_of(want))
+        self._checker.note_subscription(name, id, want)
+        return id
+
+    def _refine(self, name: str, session: Session, random: Random) -> None:
+        """Subscribe to everything, and to what one publisher of another client sends; later withdraw the first.
+
+        Covering keeps the second back as long as the first is there.
+        """
+        publishers = [
+            (client, id)
+            for client in self.sessions
+            if client != name
+            for _, id in self.migrants.publishers(client)
+        ]
+        if publishers:
+            client, publisher = random.choice(publishers)
+            want = self._checker.advertisements[publisher].want
+            ids = [self._subscribe_to(want, name, session) for want in (EVERYTHING, want)]
+            for id in ids:
+                self._ask_ready(session, id)
+            self._refine_when_ready(name, session, ids, (client, publisher), random, LOOKS_MAX)
+
+    def _refine_when_ready(
+        self,
+        name: str,
+        session: Session,
+        ids: list[int],
+        source: tuple[str, int],
+        random: Random,
+        looks: int,
+    ) -> None:
+        """Withdraw the first subscription of two when both are ready, while the source publishes."""
+        client, publisher = source
+        promises = [self._checker.subscriptions[id] for id in ids]
+        publishing = self.sessions.get(client)
+        if publishing is None or any(promise.ended for promise in promises):
+            return
+        now = self._world.now
+        if all(promise.asked >= 0 for promise in promises):
+            gap = random.choice((1, 4, 15)) * MILLISECOND
+            sizes = (0,)  # a slow wire has room for many
+            self._stream_on(client, publishing, publisher, random, gap, 40, sizes)
+            at = now + random.randrange(40 * gap)
+            self._world.at(at, self._withdraw, name, session, ids[0])
+        elif looks:
+            again = (name, session, ids, source, random, looks - 1)
+            self._world.at(now + LOOK_NS, self._refine_when_ready, *again)
 
     def _advertise(self, name: str, session: Session, random: Random) -> None:
         want = draw_want(random, broad=True)
@@ -119,9 +170,13 @@ class Clients:
 
     def _unsubscribe(self, name: str, session: Session, random: Random) -> None:
         if session.subscriptions:
-            id = random.choice(list(session.subscriptions))
+            self._withdraw(name, session, random.choice(list(session.subscriptions)))
+
+    def _withdraw(self, name: str, session: Session, id: int) -> None:
+        if self.sessions.get(name) is session and id in session.subscriptions:
             session.unsubscribe(id)
             self._checker.note_end(id)
+            self._flush(name, session)
 
     def _unadvertise(self, name: str, session: Session, random: Random) -> None:
         if publishers := self.migrants.publishers(name):
@@ -145,22 +200,31 @@ class Clients:
             self._stream_on(name, session, id, random, gap, random.choice((10, 40)))
 
     def _stream_on(
-        self, name: str, session: Session, id: int, random: Random, gap: int, left: int
+        self,
+        name: str,
+        session: Session,
+        id: int,
+        random: Random,
+        gap: int,
+        left: int,
+        sizes: tuple[int, ...] = PAYLOAD_BYTES,
     ) -> None:
         owners = [owner for owner, known in self.migrants.publishers(name) if known == id]
         if left and owners and self.sessions.get(name) is session:
-            self._publish_one(owners[0], id, random)
+            self._publish_one(owners[0], id, random, sizes)
             self._flush(owners[0], self.sessions[owners[0]])
-            at = self._world.now + gap
-            self._world.at(at, self._stream_on, name, session, id, random, gap, left - 1)
+            again = (name, session, id, random, gap, left - 1, sizes)
+            self._world.at(self._world.now + gap, self._stream_on, *again)
 
-    def _publish_one(self, owner: str, id: int, random: Random) -> None:
+    def _publish_one(
+        self, owner: str, id: int, random: Random, sizes: tuple[int, ...] = PAYLOAD_BYTES
+    ) -> None:
         session = self.sessions[owner]
         values = self._checker.advertisements[id].want.draw(random)
         home = session.outlet
         if values is None or home is None or not session.may_publish(id):
             return
-        payload = random.randbytes(random.choice((0, 20, PAYLOAD_BYTES_MAX)))
+        payload = random.randbytes(random.choice(sizes))
         publication = session.publish(id, values, payload, time_ns=self._world.now)
         self._checker.note_publication(owner, home.broker, id, publication, values)
 

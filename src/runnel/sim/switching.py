@@ -18,13 +18,14 @@ from runnel.broker.events import Disconnected, StopAsked
 from runnel.client.session import Session
 from runnel.modules.generations.module import GENERATIONS, GenerationReport, Generations
 from runnel.modules.generations.questions import OpenGeneration, SetGoal
-from runnel.operate.switch import Intent, Phase, Place, Switch, SwitchOrder
+from runnel.operate.switch import Intent, Phase, Place, Reports, Switch, SwitchOrder
 from runnel.quantities import MILLISECOND
 from runnel.sim.campaign import RESUME_TIMEOUT_NS, Replan
-from runnel.sim.checkers import Checker
+from runnel.sim.checkers import Checker, Violation
 from runnel.sim.faults import Faults
 from runnel.sim.model import Tree, generation_of, host_name, process_of
 from runnel.sim.world import Host, World
+from runnel.wire import Stage
 
 FORWARD = (Phase.OPENING, Phase.JOINING, Phase.CROSSING, Phase.LEAVING, Phase.CLOSING)
 
@@ -156,7 +157,9 @@ class SimulatedSwitches:
         if switch is None:
             return
         before = switch.phase
-        orders = switch.next_orders({place: self._report(place) for place in switch.places})
+        reports = {place: self._report(place) for place in switch.places}
+        self._check_newcomers(switch.intent.new, reports)
+        orders = switch.next_orders(reports)
         for order in orders:
             delay = self._random.randrange(20 * MILLISECOND)
             self._world.at(self._world.now + delay, self._carry_out, order)
@@ -172,6 +175,20 @@ class SimulatedSwitches:
         if switch.phase is not before or before is Phase.OPENING:
             self._strike(switch)
         self._world.at(self._world.now + self._every_ns, self._poll)
+
+    def _check_newcomers(self, new: int, reports: Reports) -> None:
+        """Where all clients leave the old generation, newcomers belong to the new one.
+
+        No delivery shows it: the old generation sends them on, but they keep it from ending.
+        """
+        for place, report in reports.items():
+            if report is None or place.generation != new:
+                continue
+            process, is_there = self.processes[place.broker], report.about == new
+            if is_there and report.stage == Stage.NEW and process.receives_in != new:
+                raise Violation(
+                    f"newcomers at {place.broker} get generation {process.receives_in}, which ends"
+                )
 
     def _strike(self, switch: Switch) -> None:
         """Begin what the seed has drawn for this phase: a crash, a turn back, the loss of the coordinator."""
