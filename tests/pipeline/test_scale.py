@@ -24,6 +24,7 @@ from runnel.pipeline.scale import outline_network, plan_parts
 from runnel.pipeline.tables import Decisions
 from runnel.planning.documents.constraints import Constraints
 from runnel.planning.documents.plan import Plan, from_json, to_json
+from runnel.planning.foresight import Foresight
 from runnel.planning.layout import Layout, overloaded_brokers, predict_loads
 from runnel.planning.load import MICRO, Capacity, Delay, scaling_for
 from runnel.planning.network import Network
@@ -261,6 +262,25 @@ def test_constraints_are_kept(spark: SparkSession, tmp_path: Path) -> None:
         needs[row["part"], row["block"], row["cluster"]] += row["need"]
     room = 0.7 * 2_000 * MICRO
     assert room / 2 < max(needs.values()) <= room, "a cluster fits a broker with its head-room"
+
+
+def test_head_room_is_learned_from_the_same_bits(spark: SparkSession, tmp_path: Path) -> None:
+    """Every need is what one process works out; what got nothing is dealt out; the plan has peaks beside means."""
+    network, learned = small(9), Constraints(foresight=Foresight())
+    found = plan_with_spark(spark, tmp_path, network, constraints=learned)
+    check_plan(network, found)
+    ahead = replace(network, foresight=learned.foresight)
+    pieces = spark.read.parquet(str(tmp_path / "pieces")).collect()
+    assert sum(row["need"] for row in pieces) == sum(one.need for one in ahead.items())
+    assert sum(row["measured"] for row in pieces) == sum(one.need for one in network.items())
+    peaks = [load.peak_output_ratio or 0.0 for load in found.after.values()]
+    assert 0 < max(peaks) <= 1
+    assert any(
+        peak != load.output_ratio for peak, load in zip(peaks, found.after.values(), strict=True)
+    )
+    assert found.asked is not None and found.asked.deviations == Foresight().deviations
+    one = make_plan(network, PlanOptions("CRAM-SPLIT"), learned)
+    assert found.brokers == one.brokers
 
 
 def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None:

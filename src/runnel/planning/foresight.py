@@ -7,9 +7,10 @@ judged:
 
     … part │ window of `horizon` parts │ …         error = share of the window − share of the part before it
 
-`Foresight.bits` is the share of the latest part, and `deviations` times the root mean square of these errors. So a
-subscription that always gets everything needs no head-room, one whose quotes cross its threshold every year needs much,
-and a broker needs the sum over those that it serves.
+`Foresight.bits` is the share of the latest part, and `deviations` times the root mean square of these errors; but never
+less than the mean of the whole vector, since what was may come back, as days follow nights. So a subscription that
+always gets everything needs no head-room, and one whose quotes cross its threshold every year needs much. A broker
+needs the sum over those that it serves.
 
 Not in the papers, which plan for the mean. Uniform head-room (`Constraints.headroom_percent`) is the same for all
 brokers.
@@ -29,7 +30,7 @@ PART_MIN = 4
 class Foresight:
     """How the need of the next window is estimated; `parts` is how many parts a vector has if it is long enough."""
 
-    deviations: float = 1.0
+    deviations: float = 0.75
     parts: int = 25
     horizon: int = 5
 
@@ -41,7 +42,7 @@ class Foresight:
         >>> Foresight().bits(0b1111 << 96, 100)         # nothing but the last four, and never before
         100.0
         >>> round(Foresight().bits(0b11 << 50, 100), 3)   # two, a while ago
-        12.247
+        9.186
         >>> Foresight().bits(0b11, 10)                  # too few to learn from
         2.0
         """
@@ -50,7 +51,9 @@ class Foresight:
             return float(vector.bit_count())
         errors = self._errors(shares)
         spread = math.sqrt(sum(error * error for error in errors) / len(errors))
-        return span * min(1.0, shares[-1] + self.deviations * spread)
+        return max(
+            float(vector.bit_count()), span * min(1.0, shares[-1] + self.deviations * spread)
+        )
 
     def _shares(self, vector: int, span: int) -> list[float]:
         """The share of bits in each part, the latest last; the first bits, which fill no part, are left out."""

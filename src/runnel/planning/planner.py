@@ -376,7 +376,7 @@ def make_document(
     moved = [name for name, home in will.items() if was.get(name) not in (None, home)]
     quiet, after = judged.quiet, judged.after
     notes = [f"{quiet:,} subscriptions without traffic need no output"] if quiet else []
-    over = overloaded_brokers(after, plain)
+    over = overloaded_brokers(judged.peaks or after, plain)
     notes += [f"{len(over)} brokers would be overloaded: {', '.join(over[:5])}"] if over else []
     return Plan(
         algorithm=options.algorithm,
