@@ -18,6 +18,11 @@ own link in that direction, since its subscriptions go out only when it has hear
 link is missing there then, as when a broker starts anew and has not got all its neighbours yet, the loss goes on there.
 If a link does not come back, the loss stays open.
 
+Publishers may have come to the other side while the link was missing, and nobody here knew of them: above all in a
+network that clients are about to join from another generation. When the neighbour has sent all that it had, they are
+known, and the loss begins for those who subscribe to them, from the same time on as for the others. It is passed on
+behind the advertisements, and before it is said that the link is there again.
+
 What a client that does not keep up misses its own broker tells it (`Missed`); what it misses when it loses its broker,
 it finds out itself (client/gaps.py).
 """
@@ -110,6 +115,8 @@ class Losses:
         self._ids = ids
         self._time_of_day = time_of_day
         self._began: dict[Link, int] = {}  # by neighbour: when this run of its link did
+        # By name of a neighbour whose link was lost and is not back: since when anything may be missing.
+        self._lost_since: dict[str, int] = {}
         self._dropped: dict[Link, Drops] = {}  # by neighbour: of what publishers are to be told
 
     # -- links of this broker ---------------------------------------------------------------------------
@@ -132,16 +139,31 @@ class Losses:
             return  # a client; or it has never been up, and nothing came by it
         lost, published = self._tables.advertisements_from(link), self._published_over(link)
         name = self._absences.link_to(link.name)
+        lost_since_ns = link.watermark_ns or began
+        known_ns = self._lost_since.get(link.name, lost_since_ns)
+        self._lost_since[link.name] = min(known_ns, lost_since_ns)
         if lost:
-            self._begin(link, Loss(name, link.watermark_ns or began, 0, LINK_LOST), lost, [])
+            self._begin(link, Loss(name, lost_since_ns, 0, LINK_LOST), lost, [])
         if published:
             held = (link.unsent(), link.unacknowledged(), dropped)
             times = [one.since_ns for one in held if one is not None and one.count]
             since_ns = min([link.handed_ns or began, *times])
             self._begin(link, Loss(name, since_ns, 0, LINK_LOST), [], published)
 
+    def tell_of_new_publishers(self, link: Link) -> None:
+        """A neighbour has sent all advertisements that it had for a fresh link: tell of publishers who are new."""
+        since_ns = self._lost_since.pop(link.name, None)
+        if since_ns is None:
+            return
+        name = self._absences.link_to(link.name)
+        known = self.open[name].lost if name in self.open else {}
+        new = [row for row in self._tables.advertisements_from(link) if row.id not in known]
+        if new:
+            self._begin(link, Loss(name, since_ns, 0, LINK_LOST), new, [])
+
     def left(self, name: str) -> None:
         """A neighbour left for good, as was intended: nobody waits for it."""
+        self._lost_since.pop(name, None)
         for loss in [loss for loss in self.open.values() if loss.peer == name]:
             self._end(loss)
 
