@@ -460,6 +460,8 @@ class Broker(Connections):
             self.barriers.fence(link, fence)
 
     def _missing_links(self, link: Link, message: MissingLinks) -> None:
+        # Before neighbours are told what is there again.
+        self.losses.tell_of_new_publishers(link, message.links)
         self.absences.heard(link, message, self._now)
         self.losses.check_whole()
 

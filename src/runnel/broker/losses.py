@@ -18,6 +18,12 @@ own link in that direction, since its subscriptions go out only when it has hear
 link is missing there then, as when a broker starts anew and has not got all its neighbours yet, the loss goes on there.
 If a link does not come back, the loss stays open.
 
+Publishers may have come to the other side while the link was missing, and nobody here knew of them: above all in a
+network that clients are about to join from another generation. When the neighbour has sent all that it had, they are
+known, and the loss begins for those who subscribe to them, from the same time on as for the others. It is passed on
+behind the advertisements, and before it is said that the link is there again. If the neighbour has begun anew, and says
+that links behind it are missing that were not missing before, the same holds when these are back.
+
 What a client that does not keep up misses its own broker tells it (`Missed`); what it misses when it loses its broker,
 it finds out itself (client/gaps.py).
 """
@@ -88,6 +94,16 @@ class OpenLoss:
         return {self.lost[id].publisher: None for id in self._selections.find(selection)}
 
 
+@dataclass(slots=True, eq=False)
+class Outage:
+    """A link that was lost, until all that lies behind it is heard of again."""
+
+    since_ns: int  # since when anything may be missing
+    before: frozenset[str]  # links that were missing behind it before
+    awaited: frozenset[str] | None = None  # the others that are; None: it is not back itself
+    known: dict[int, None] = field(default_factory=dict)  # advertisements that it had, or were told
+
+
 class Losses:
     """The losses that one broker, which has this name and these links, knows of."""
 
@@ -110,6 +126,7 @@ class Losses:
         self._ids = ids
         self._time_of_day = time_of_day
         self._began: dict[Link, int] = {}  # by neighbour: when this run of its link did
+        self._outages: dict[str, Outage] = {}  # by the name of a neighbour whose link was lost
         self._dropped: dict[Link, Drops] = {}  # by neighbour: of what publishers are to be told
 
     # -- links of this broker ---------------------------------------------------------------------------
@@ -132,16 +149,46 @@ class Losses:
             return  # a client; or it has never been up, and nothing came by it
         lost, published = self._tables.advertisements_from(link), self._published_over(link)
         name = self._absences.link_to(link.name)
+        lost_since_ns = link.watermark_ns or began
+        self._note_outage(link, lost_since_ns, lost)
         if lost:
-            self._begin(link, Loss(name, link.watermark_ns or began, 0, LINK_LOST), lost, [])
+            self._begin(link, Loss(name, lost_since_ns, 0, LINK_LOST), lost, [])
         if published:
             held = (link.unsent(), link.unacknowledged(), dropped)
             times = [one.since_ns for one in held if one is not None and one.count]
             since_ns = min([link.handed_ns or began, *times])
             self._begin(link, Loss(name, since_ns, 0, LINK_LOST), [], published)
 
+    def _note_outage(self, link: Link, since_ns: int, lost: list[AdvertisementRow]) -> None:
+        before = self._absences.behind(link) or frozenset()
+        outage = self._outages.setdefault(link.name, Outage(since_ns, before))
+        outage.since_ns = min(outage.since_ns, since_ns)
+        outage.awaited = None
+        outage.known |= {row.id: None for row in lost}
+
+    def tell_of_new_publishers(self, link: Link, missing: Iterable[str]) -> None:
+        """A neighbour says which links are missing behind it: what has come back brought publishers who are new.
+
+        Its advertisements have all come before.
+        """
+        outage = self._outages.get(link.name)
+        if outage is None:
+            return
+        awaited, outage.awaited = outage.awaited, frozenset(missing) - outage.before
+        if not outage.awaited:
+            del self._outages[link.name]
+        if awaited is not None and awaited <= outage.awaited:
+            return  # nothing has come back
+        rows = self._tables.advertisements_from(link)
+        new = [row for row in rows if row.id not in outage.known]
+        outage.known |= {row.id: None for row in new}
+        if new:
+            name = self._absences.link_to(link.name)
+            self._begin(link, Loss(name, outage.since_ns, 0, LINK_LOST), new, [])
+
     def left(self, name: str) -> None:
         """A neighbour left for good, as was intended: nobody waits for it."""
+        self._outages.pop(name, None)
         for loss in [loss for loss in self.open.values() if loss.peer == name]:
             self._end(loss)
 

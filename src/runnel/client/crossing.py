@@ -297,7 +297,8 @@ class Crossing:
             return
         broker = f"{goal.address}#{goal.generation}"
         self._take(CrossingEvent.GOAL, broker)
-        self._homes.open_ahead(broker, home.latest_time, goal.generation)
+        ahead = self._homes.open_ahead(broker, home.latest_time, goal.generation)
+        self._gaps.share_with_ahead(home, ahead)
 
     def _prepare_outlet(self, home: Home) -> None:
         """Prepare to publish there, under ids later than those so far: subscribers order publications by them."""
@@ -341,6 +342,8 @@ class Crossing:
         stays = self._homes.other(left)
         assert stays is not None
         is_new, goal = stays is self._homes.ahead, self._goal
+        if is_new:
+            self._gaps.ask_missing(stays)
         self._gaps.home_left(left, stays, lost=gap)
         self._take(CrossingEvent.LEFT, left.broker)
         self._order.stop_waiting(stays, left)
@@ -357,12 +360,16 @@ class Crossing:
 
     # -- fences, and homes that are lost --------------------------------------------------------------
 
-    def take_step_fence(self, home: Home, token: int) -> None:
-        """Take in the fence that a step waits for, unless that step was given up."""
+    def take_step_fence(self, home: Home, token: int, missing: tuple[str, ...]) -> None:
+        """Take in the fence that a step waits for, unless that step was given up.
+
+        `missing` are the links that cannot be reached from that home.
+        """
         if token != self._awaited:
             return
         match self.position:
             case Position.JOINING:
+                self._gaps.home_joined(home, missing)
                 self._finish_step(CrossingEvent.JOINED)
             case Position.READYING_NEW | Position.READYING_OLD:
                 self._wait_until_dry()

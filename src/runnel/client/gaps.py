@@ -9,6 +9,13 @@ there, and the session asks again after a while.
 While the first of these barriers is under way nothing is published: the routes to subscribers are not complete either,
 and what was published now would be lost.
 
+A session that joins another generation of the network was told at its old home that all was well. What lies behind
+links that are missing there it does not get, although the old network may reach it, and no broker can tell it: nobody
+there may know of a publisher yet. So the session takes the links that the fence names for gaps. They begin when it was
+registered at the new home: before that, what was for it was published in the old network. It asks once more when it
+has left the old home, since only then all publishers have come over. And what it has lost in the old network before it
+was registered in the new one is not over until it is: others may publish there already.
+
 A home that is left, as after a move, cannot tell any more that a loss is over. Then the session finds it out in the
 same way at the home where it stays.
 """
@@ -46,6 +53,7 @@ class HomeGaps:
     pausing: bool = False  # nothing is published until the first barrier is back
     pause_ns: int = ASK_AGAIN_NS_MIN
     ask_at: int | None = None  # when to ask again; None: a barrier is under way, or none is needed
+    unreached_ns: int = 0  # since when links count that the next fence names; 0: only if gaps go on
 
 
 class GapKeeper:
@@ -86,6 +94,9 @@ class GapKeeper:
             return
         home.registered_ns = watermark_ns or home.registered_ns
         self._begin(home, Gap(self._link_to(home), home.registered_ns, 0, BROKER_LOST))
+        ahead = self._homes.ahead
+        if ahead is not None and not ahead.registered:
+            self.share_with_ahead(home, ahead)
 
     def home_left(
         self, left: Home, stays: Home, *, lost: bool, missing: tuple[str, ...] = ()
@@ -104,6 +115,26 @@ class GapKeeper:
         gaps = self._by_home.get(stays)
         if gaps is not None and gaps.found and stays.registered and not self._is_asking(stays):
             self._ask(stays, gaps)
+
+    def share_with_ahead(self, home: Home, ahead: Home) -> None:
+        """The session goes to another generation too: what it has lost is over when it is there, not before."""
+        here = self._by_home.get(home)
+        if here is not None and here.found and ahead is not home:
+            self._by_home.setdefault(ahead, HomeGaps()).found |= here.found
+
+    def home_joined(self, home: Home, missing: tuple[str, ...]) -> None:
+        """The routes of a home in another generation are complete, but for what lies behind links that are missing."""
+        self._go_on(home, missing, home.registered_ns)
+        gaps = self._by_home.get(home)
+        if gaps is not None and gaps.found and not self._is_asking(home):
+            self._ask(home, gaps)
+
+    def ask_missing(self, home: Home) -> None:
+        """All publishers have come over to the generation of a home: ask which links are missing there now."""
+        gaps = self._by_home.setdefault(home, HomeGaps())
+        gaps.unreached_ns = home.registered_ns
+        if home.registered and not self._is_asking(home):
+            self._ask(home, gaps)
 
     def _go_on(self, home: Home, missing: Iterable[str], since_ns: int) -> None:
         """What lies behind links that are missing is lost, as seen from this home."""
@@ -166,9 +197,13 @@ class GapKeeper:
         if gaps is None:
             return
         gaps.pausing = False
-        if not gaps.found:
+        begins = [self.open[link].since_ns for link in gaps.found]
+        if gaps.unreached_ns:
+            begins.append(gaps.unreached_ns)
+            gaps.unreached_ns = 0
+        if not begins:
             return
-        self._go_on(home, missing, min(self.open[link].since_ns for link in gaps.found))
+        self._go_on(home, missing, min(begins))
         for link in [link for link in gaps.found if link not in missing]:
             del gaps.found[link]
             self._report_over(link, self._time_of_day())

@@ -84,11 +84,12 @@ class Homes:
             self._leave(given_up)
         return given_up
 
-    def open_ahead(self, broker: str, now: int, generation: int) -> None:
+    def open_ahead(self, broker: str, now: int, generation: int) -> Home:
         """Open a second home in another generation of the network."""
-        self.ahead = self._open(broker, now, generation)
-        self.ahead.dialling = True
+        ahead = self.ahead = self._open(broker, now, generation)
+        ahead.dialling = True
         self._effects.append(Connect(broker))
+        return ahead
 
     def keep_only(self, home: Home) -> None:
         """Keep this one of the two homes of a crossing and leave the other."""

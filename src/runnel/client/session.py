@@ -449,7 +449,7 @@ class Session:
             case Purpose.DRY:
                 self.mover.take_dry(home)
             case Purpose.STEP:
-                self.crossing.take_step_fence(home, token)
+                self.crossing.take_step_fence(home, token, fence.missing)
             case Purpose.LINK_DRAINED:
                 self.crossing.link_drained(home, token)
             case Purpose.RETURNED:

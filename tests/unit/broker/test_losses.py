@@ -114,6 +114,65 @@ def test_a_link_nobody_published_over_is_lost_without_a_word() -> None:
     assert gaps(net, "s") == []
 
 
+def test_who_published_first_while_the_link_was_missing_is_told_of_when_it_is_back() -> None:
+    net = chain(3)
+    net.subscriber("s", "B3", "a > 0")
+    net.subscriber("far", "B3", "a < 0")
+    net.subscriber("here", "B2", "a > 0")
+    net.advance(5 * SECOND)
+    net.hold("B1", "B2")
+    net.hold("B2", "B1")
+    parted_at = net.now
+    net.advance(LOST_NS)
+    _, id = net.publisher("p", "B1", "a > 0")
+    published_at = net.now
+    publish(net, "p", id, [1])
+    net.settle()
+    assert gaps(net, "s") == [], "nobody there can know of the publisher"
+    net.release("B1", "B2")
+    net.release("B2", "B1")
+    net.advance(2 * SECOND)
+    for client in ("s", "here"):
+        begun, over = net.effects(client, Gap)
+        assert (begun.link, begun.publishers, begun.is_open) == ("B1–B2", ("p",), True)
+        assert parted_at - 3 * SECOND <= begun.since_ns <= parted_at
+        assert not over.is_open and published_at < over.until_ns
+    assert gaps(net, "far") == []
+    publish(net, "p", id, [2])
+    net.settle()
+    assert net.delivered("s") == [2]
+    assert opened(net, "B2") == opened(net, "B3") == []
+    net.publisher("later", "B1", "a > 0")
+    assert len(net.effects("s", Gap)) == 2
+
+
+def test_who_published_first_behind_a_broker_that_begins_anew_is_told_of_too() -> None:
+    net = chain(4)
+    for client, home in (("s", "B3"), ("far", "B4")):
+        net.subscriber(client, home, "a > 0")
+    lose(net, "B2")
+    _, id = net.publisher("p", "B1", "a > 0")
+    published_at = net.now
+    publish(net, "p", id, [1])
+    net.settle()
+    net.unreachable["B2"] = None  # for B1, which dials it
+    restart(net, 2, 4)
+    assert opened(net, "B3") == gaps(net, "s") == []
+    net.publisher("here", "B2", "a > 0")
+    net.unreachable.clear()
+    net.advance(2 * SECOND)
+    publish(net, "p", id, [2])
+    net.settle()
+    assert net.delivered("s") == net.delivered("far") == [2]
+    for client in ("s", "far"):
+        begun, over = net.effects(client, Gap)
+        assert (begun.link, begun.is_open, over.is_open) == ("B2–B3", True, False)
+        assert "p" in begun.publishers
+        assert begun.since_ns <= published_at < over.until_ns
+    assert [opened(net, f"B{number}") for number in (1, 2, 3, 4)] == [[], [], [], []]
+    assert not net.nodes["B3"].losses._outages
+
+
 def test_a_blip_is_no_loss() -> None:
     net = chain(3)
     _, id = net.publisher("p", "B1", "a > 0")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from runnel.client.effects import Confirmed, Moved, Ready, Unconfirmed
+from runnel.client.effects import Confirmed, Gap, Moved, Ready, Unconfirmed
+from runnel.client.gaps import UNREACHED
 from runnel.client.migration import PublisherMigration
 from runnel.client.move import Move
+from runnel.client.session import Session
 from runnel.errors import InputError
 from runnel.quantities import SECOND
 from runnel.wire import Advertise, Publication, Reached, Stage
@@ -419,3 +421,109 @@ def test_ready_in_both_names_what_is_missing_in_either() -> None:
     network.settle()
     (*_, last) = network.effects("later", Ready)
     assert last.missing == ("A#1–B#1",)
+
+
+# -- links that are missing ahead -----------------------------------------------------------------------
+
+AHEAD_LINK = "A#2–B#2"
+
+
+def part(network: TwoGenerations) -> None:
+    """The link of the new network says nothing any more."""
+    network.hold("A#2", "B#2")
+    network.hold("B#2", "A#2")
+
+
+def join_again(network: TwoGenerations) -> None:
+    network.release("A#2", "B#2")
+    network.release("B#2", "A#2")
+    network.advance(35 * SECOND)
+
+
+def told(network: TwoGenerations, client: str) -> list[tuple[str, bool]]:
+    return [(gap.link, gap.is_open) for gap in network.effects(client, Gap)]
+
+
+def cross_in_parts(network: TwoGenerations, p: Session, id: int, value: int) -> Gap:
+    """All cross while the link is missing, and something is lost; returns what the subscriber was told first."""
+    network.goal(AHEAD)
+    network.advance(2 * SECOND)
+    assert p.stage == AHEAD
+    published_at = network.now
+    p.publish(id, {"a": value}, time_ns=published_at)
+    network.goal(NEW)
+    network.advance(2 * SECOND)
+    join_again(network)
+    publish(p, id, value + 1)
+    network.settle()
+    assert network.delivered("s") == [value + 1], "one is lost"
+    first, *_, last = network.effects("s", Gap)
+    assert first.link == last.link == AHEAD_LINK
+    assert first.since_ns <= published_at < last.until_ns
+    assert first.is_open and not last.is_open
+    return first
+
+
+def test_one_that_joins_where_a_link_is_missing_is_told_from_when_it_came() -> None:
+    network = TwoGenerations()
+    p, id, s, _ = network.pair()
+    network.advance(5 * SECOND)
+    part(network)
+    network.goal(BOTH)
+    came_at = network.now
+    network.advance(SECOND)
+    assert (s.stage, told(network, "s")) == (OLD, []), "the link may come back"
+    network.advance(15 * SECOND)
+    assert (p.stage, s.stage) == (BOTH, BOTH)
+    assert told(network, "s") == told(network, "p") == [(AHEAD_LINK, True)]
+    first = cross_in_parts(network, p, id, 1)
+    assert (first.since_ns, first.reason) == (came_at, UNREACHED)
+    assert s.gaps.open == p.gaps.open == {}
+
+
+def test_one_that_has_joined_before_the_link_was_missing_is_told_too() -> None:
+    network = TwoGenerations()
+    s, _ = network.subscriber("s", "at://B", "a > 0")
+    network.advance(5 * SECOND)
+    network.goal(BOTH)
+    assert s.stage == BOTH
+    part(network)
+    p, id = network.publisher("p", "at://A", "a > 0")  # nobody knows of it where s is
+    network.advance(15 * SECOND)
+    assert (p.stage, s.stage) == (BOTH, BOTH)
+    assert (told(network, "s"), told(network, "p")) == ([], [(AHEAD_LINK, True)])
+    assert cross_in_parts(network, p, id, 1).reason == UNREACHED
+    assert s.gaps.open == p.gaps.open == {}
+
+
+def test_a_crossing_in_a_network_that_is_whole_is_no_gap() -> None:
+    network = TwoGenerations()
+    network.pair()
+    for stage in (BOTH, AHEAD, NEW):
+        network.goal(stage)
+        network.advance(5 * SECOND)
+    assert told(network, "s") == told(network, "p") == []
+
+
+def test_what_was_lost_before_it_joined_is_over_when_it_is_in_both() -> None:
+    network = TwoGenerations()
+    p, id, s, _ = network.pair()
+    network.advance(5 * SECOND)
+    network.unreachable["B#1"] = None
+    network.cut("s", "B#1")
+    network.advance(15 * SECOND)  # and B#1 has forgotten it
+    network.goal(AHEAD)
+    assert p.stage == AHEAD
+    network.unreachable["A#2"] = None
+    del network.unreachable["B#1"]
+    network.advance(2 * SECOND)
+    assert s.ahead is not None and not s.ahead.registered
+    publish(p, id, 1)
+    network.settle()
+    assert told(network, "s") == [("s–B#1", True)], "it cannot get what is published ahead"
+    network.unreachable.clear()
+    network.advance(2 * SECOND)
+    publish(p, id, 2)
+    network.settle()
+    assert network.delivered("s") == [2]
+    assert told(network, "s") == [("s–B#1", True), ("s–B#1", False)]
