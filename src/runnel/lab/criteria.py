@@ -124,6 +124,7 @@ class Constant(Struct, frozen=True, forbid_unknown_fields=True):
     used: str
     sweep: tuple[float | str, ...] = ()  # at the paper's scale
     tried: tuple[str, ...] = ()
+    calibrated_by: tuple[str, ...] = ()  # the rows by which the value was chosen
 
 
 class Criterion(Struct, frozen=True, forbid_unknown_fields=True):

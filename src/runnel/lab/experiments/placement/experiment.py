@@ -28,8 +28,10 @@ from runnel.lab.experiments.placement.cases import (
     Mix,
     Model,
     Pace,
+    Pings,
     PlacementCase,
     measure,
+    shared_with,
     wide_with,
 )
 from runnel.lab.experiments.placement.figures import charts, table
@@ -63,7 +65,11 @@ class PlacementExtent:
     rates_per_min: tuple[float, ...]
     latencies_ms: tuple[float, ...]
     more_brokers: int  # about as many as the paper's cluster had
+    shared: float  # so many times as long matching takes where brokers overload
+    rate_of_series: float  # of publishers that measure brokers one after the other, which outlasts a fast session
     seconds_each: float
+    hundreds: int = 255  # brokers of a large balanced tree
+    publishers_of_hundreds: int = 50  # which have 2,000 subscribers
 
     def cases(self) -> list[PlacementCase]:
         """Every run once."""
@@ -108,7 +114,27 @@ class PlacementExtent:
         found += [
             middle.vary(algorithm=algorithm, brokers=self.more_brokers) for algorithm in ALGORITHMS
         ]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys([*found, *self._overloads(), *self._pings(), *self._hundreds()]))
+
+    def _overloads(self) -> list[PlacementCase]:
+        """The wide area with machines that cannot keep up."""
+        model = shared_with(self.shared)
+        return [PlacementCase(model, "random", self.at, name) for name in ALGORITHMS]
+
+    def _pings(self) -> list[PlacementCase]:
+        """Publishers that measure brokers in other ways, with subscribers on as many brokers as there are."""
+        usual = PlacementCase(WIDE, "enterprise", self.pace.brokers, "delay 1%")
+        usual = usual.vary(rate_per_min=self.rate_of_series)
+        kinds: list[tuple[Model, Pings]] = [
+            *((WIDE, "in series"), (CLUSTER, "in series"), (CLUSTER, "once"))
+        ]
+        return [usual.vary(model=model, pings=pings) for model, pings in kinds]
+
+    def _hundreds(self) -> list[PlacementCase]:
+        """Hundreds of brokers, thousands of clients."""
+        usual = PlacementCase(CLUSTER, "enterprise", self.at, LOAD)
+        usual = usual.vary(brokers=self.hundreds, publishers=self.publishers_of_hundreds)
+        return [usual.vary(algorithm=name) for name in (LOAD, POP)]
 
 
 EXTENTS: dict[Scale, PlacementExtent] = {
@@ -126,7 +152,10 @@ EXTENTS: dict[Scale, PlacementExtent] = {
         rates_per_min=(30.0,),
         latencies_ms=(80.0,),
         more_brokers=127,
+        shared=24.0,
+        rate_of_series=RATE_PER_MIN / 5,
         seconds_each=1.2,
+        publishers_of_hundreds=8,
     ),
     "paper": PlacementExtent(
         Pace(63, publishers=40, faster=1.0),
@@ -142,6 +171,8 @@ EXTENTS: dict[Scale, PlacementExtent] = {
         rates_per_min=(30.0, 60.0, 120.0, 240.0),
         latencies_ms=(10.0, 20.0, 80.0),
         more_brokers=127,
+        shared=3.5,
+        rate_of_series=RATE_PER_MIN,
         seconds_each=5,
     ),
 }
@@ -152,7 +183,14 @@ def steps(scale: Scale) -> Sequence[ExperimentStep]:
     plan = EXTENTS[scale]
     usual = (WARM_UP + MEASURED) * THRESHOLD  # publications of each publisher
     return [
-        ExperimentStep(case.name, plan.seconds_each * (case.publications or usual) / usual)
+        ExperimentStep(
+            case.name,
+            plan.seconds_each
+            * (case.publications or usual)
+            / usual
+            * (case.publishers or plan.pace.publishers)
+            / plan.pace.publishers,
+        )
         for case in plan.cases()
     ]
 
@@ -182,7 +220,7 @@ def setting(plan: PlacementExtent) -> str:
         "overhead; *wide area* is 20 to 60 ms between "
         "brokers and 40 ms to clients, *cluster* 0.2 ms each; matching takes 5.4 µs for each subscription in the "
         "table and 54 µs besides on the cluster (balance's inventories at 1.86 GHz), five times that in the wide "
-        "area; covering is on, bandwidth has no limit. GRAPE moves a publisher for any gain. RowValue "
+        "area; covering is on, bandwidth has no limit. GRAPE moves a publisher for any gain. Measured "
         "are two trace sessions of 100 publications "
         f"({MEASURED * 60 * THRESHOLD / rate:.0f} s) after three of warm-up; where thresholds are swept, the end of "
         f"{plan.publications:,} publications ({plan.publications / rate:.0f} min). Message rates count all "
