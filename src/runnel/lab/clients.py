@@ -110,7 +110,7 @@ class ScenarioClients:
         self._verify = settings.verify
         self._read_every_ns = round(settings.read_every_s * SECOND)
         self._follow = follow
-        self._pings_in_series = settings.pings_in_series
+        self._pings_in_series = settings.pings == "in series"
         self._publishers: list[PublishingClient] = []
         self._subscribers: dict[int, Host] = {}
         self._made = 0

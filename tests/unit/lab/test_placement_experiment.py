@@ -65,7 +65,7 @@ def test_all_rows_are_there_and_the_same_whatever_the_hash_seed(tmp_path: Path) 
     assert [id for id, row in rows.items() if row.kind == "calibrated"] == [
         *("overhead-pop", "random-overloads")
     ]
-    assert "in 61 runs with" in rows["lost"].note
+    assert "in 65 runs with" in rows["lost"].note
     for id, row in rows.items():
         if row.values:
             assert set(row.curves) == set(row.declared.over), id

@@ -283,7 +283,9 @@ class Pop(Placing):
         now: int,
     ) -> None:
         rows = self._tables[advertisement].rows if advertisement in self._tables else {}
-        began = self._publishers[advertisement].asked_at if advertisement in self._publishers else now
+        began = (
+            self._publishers[advertisement].asked_at if advertisement in self._publishers else now
+        )
         numbers = {
             "subscribers": {name or context.name: round(count, 2) for name, count in rows.items()},
             "path": list(reversed(brokers)),

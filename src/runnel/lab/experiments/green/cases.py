@@ -44,6 +44,8 @@ LAST, LAST_XOR = "CRAM-LAST", "CRAM-LAST-XOR"
 METRICS = ("CRAM-INTERSECT", XOR, "CRAM-IOS", IOU)
 UNAWARE = (MANUAL, AUTOMATIC, PAIRWISE_K, PAIRWISE_N)
 AWARE = (FBF, PACKING, *METRICS, SPLIT, LAST, LAST_XOR)
+PRINTED = (FBF, PACKING, *METRICS)
+"""Those of them whose name the paper prints; the others return another scheme, or split clusters, which is ours."""
 ALGORITHMS = (*UNAWARE, *AWARE)
 MOST = (MANUAL, PAIRWISE_N, FBF, PACKING, IOU, SPLIT, LAST)
 """The algorithms that are also run on the large networks."""
@@ -116,6 +118,7 @@ class GreenCase:
     grape: Grape = ""
     bits: int = BITS
     headroom: float = HEADROOM
+    is_scaled: bool = True  # with the paper's allowance for short vectors
 
     @property
     def name(self) -> str:
@@ -127,6 +130,7 @@ class GreenCase:
         parts = [self.net.name, self.algorithm, self.grape]
         parts += [f"{self.bits} bits"] if self.bits != BITS else []
         parts += [f"head-room {self.headroom:g}"] if self.headroom != HEADROOM else []
+        parts += [] if self.is_scaled else ["without allowance"]
         parts.append(f"{self.minutes:g} min")
         return ", ".join(part for part in parts if part)
 

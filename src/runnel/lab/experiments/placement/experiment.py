@@ -13,10 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runnel.lab.experiment import ByCase, ExperimentContext, ExperimentStep, Scale, experiment
+from runnel.lab.experiment import (
+    ByCase,
+    ExperimentContext,
+    ExperimentStep,
+    Jobs,
+    Scale,
+    experiment,
+    measured_runs,
+)
 from runnel.lab.experiments.placement.cases import (
     ALGORITHMS,
     CLUSTER,
+    DELAY,
     GRAPE,
     LOAD,
     MEASURED,
@@ -41,6 +50,7 @@ from runnel.lab.report import Findings
 
 DEFAULT_GAIN = 5.0
 """Percent for which brokers move a publisher at least, if nobody says otherwise; the paper has no such minimum."""
+PINGED_WEIGHTS = (LOAD, "load 1%", "delay 1%", DELAY)
 TITLE = "Publisher placement on 63 brokers: POP and GRAPE"
 QUICK = (
     " This is the quick scale: with so few publishers, where each happens to start decides which rows near their bound "
@@ -128,7 +138,11 @@ class PlacementExtent:
         kinds: list[tuple[Model, Pings]] = [
             *((WIDE, "in series"), (CLUSTER, "in series"), (CLUSTER, "once"))
         ]
-        return [usual.vary(model=model, pings=pings) for model, pings in kinds]
+        weights = PlacementCase(CLUSTER, "enterprise", self.at, LOAD, pings="at once")
+        return [
+            *(usual.vary(model=model, pings=pings) for model, pings in kinds),
+            *(weights.vary(algorithm=name) for name in PINGED_WEIGHTS),
+        ]
 
     def _hundreds(self) -> list[PlacementCase]:
         """Hundreds of brokers, thousands of clients."""
@@ -195,13 +209,24 @@ def steps(scale: Scale) -> Sequence[ExperimentStep]:
     ]
 
 
-@experiment("placement", TITLE, steps, Path(__file__).with_name("claims.toml"))
+def jobs(scale: Scale) -> Jobs:
+    """Every run, and what is measured of it."""
+    plan = EXTENTS[scale]
+    scenarios = {case.name: case.scenario(plan.pace) for case in plan.cases()}
+    return measured_runs(scenarios, measure)
+
+
+@experiment(
+    *("placement", TITLE, steps, Path(__file__).with_name("claims.toml")),
+    setting=lambda scale: setting(EXTENTS[scale]),
+    measured=lambda: measures().keys(),
+    jobs=jobs,
+)
 def run(context: ExperimentContext) -> Findings:
     """Run all cases, and compare them with the paper."""
     plan = EXTENTS[context.scale]
     cases = {case.name: case for case in plan.cases()}
-    scenarios = {name: case.scenario(plan.pace) for name, case in cases.items()}
-    found = context.simulate_all(scenarios, measure)
+    found = context.run_jobs(*jobs(context.scale))
     sweeps = PlacementSweeps(ByCase({case: name for name, case in cases.items()}, found), plan.at)
     values = context.measure_rows(measures(), sweeps)
     findings = Findings("placement", TITLE, setting(plan), values)
@@ -220,7 +245,8 @@ def setting(plan: PlacementExtent) -> str:
         "overhead; *wide area* is 20 to 60 ms between "
         "brokers and 40 ms to clients, *cluster* 0.2 ms each; matching takes 5.4 µs for each subscription in the "
         "table and 54 µs besides on the cluster (balance's inventories at 1.86 GHz), five times that in the wide "
-        "area; covering is on, bandwidth has no limit. GRAPE moves a publisher for any gain. Measured "
+        "area; covering is on, bandwidth has no limit. GRAPE moves a publisher for any gain; publishers measure brokers "
+        "only where pings are timed. Measured "
         "are two trace sessions of 100 publications "
         f"({MEASURED * 60 * THRESHOLD / rate:.0f} s) after three of warm-up; where thresholds are swept, the end of "
         f"{plan.publications:,} publications ({plan.publications / rate:.0f} min). Message rates count all "

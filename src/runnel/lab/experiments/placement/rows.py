@@ -263,7 +263,9 @@ def _lowest_delay(s: PlacementSweeps, model: Model, fan_out: int = 2) -> RowValu
 
 def _relocations(s: PlacementSweeps) -> RowValue:
     """In how many of the runs with the paper's settings a publisher is moved more than once, and of how many runs."""
-    moved = {case: s.found[case].moved_again for case in s.usual_cases() if case.algorithm != STATIC}
+    moved = {
+        case: s.found[case].moved_again for case in s.usual_cases() if case.algorithm != STATIC
+    }
     again = sum(count > 0 for count in moved.values())
     return RowValue(max(moved.values()), f"so in {again} of {len(moved)} runs")
 
@@ -485,13 +487,7 @@ def _times() -> dict[str, Measure]:
             )
         ),
         "pings-delay-1": _slowest_pings,
-        "pings-load-100": lambda s: RowValue(
-            max(
-                s.value_of(pings, case)
-                for model in MODELS.values()
-                for case in s.cases_by_x(model, "enterprise", LOAD).values()
-            )
-        ),
+        "pings-load-100": lambda s: RowValue(s.value_of(pings, s.cases_with_pings()[LOAD])),
         "hundreds": lambda s: _hundreds(s, selection, " s"),
         "hundreds-overhead": lambda s: _hundreds(s, overhead, "%"),
         "selection-order": _selection_order,
@@ -576,7 +572,9 @@ def _selection_above_pop(s: PlacementSweeps) -> RowValue:
         for where, model in MODELS.items()
     }
     above = {where: percent_above(*both) for where, both in took.items()}
-    note = ", ".join(f"{where}: {ours:.4f} s, POP {pop:.4f} s" for where, (ours, pop) in took.items())
+    note = ", ".join(
+        f"{where}: {ours:.4f} s, POP {pop:.4f} s" for where, (ours, pop) in took.items()
+    )
     return RowValue(min(above.values()), note)
 
 
@@ -618,11 +616,7 @@ def _pings(s: PlacementSweeps, model: Model, kind: str) -> RowValue:
 
 def _slowest_pings(s: PlacementSweeps) -> RowValue:
     """By how many milliseconds pings take longer with `delay 1%` than with the slowest other weight."""
-    found = {
-        f"{metric} {weight}%": 1e3 * s.value_of(pings, case)
-        for metric in METRICS
-        for weight, case in s.cases_by_weight(metric).items()
-    }
+    found = {name: 1e3 * s.value_of(pings, case) for name, case in s.cases_with_pings().items()}
     others = [took for name, took in found.items() if name != "delay 1%"]
     note = ", ".join(f"{name}: {took:.2f} ms" for name, took in found.items())
     return RowValue(found["delay 1%"] - max(others), note)

@@ -177,6 +177,10 @@ class PlacementSweeps:
         """The run in which publishers measure brokers in this way."""
         return next(c for c in self.found if c.model == model and c.pings == pings)
 
+    def cases_with_pings(self) -> dict[str, PlacementCase]:
+        """Runs by algorithm in which publishers measure brokers at once."""
+        return {c.algorithm: c for c in self.found if c.pings == "at once"}
+
     def large_cases(self) -> list[PlacementCase]:
         """Runs on hundreds of brokers with thousands of clients."""
         return [case for case in self.found if case.publishers]
