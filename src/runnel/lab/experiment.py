@@ -25,7 +25,7 @@ import pkgutil
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -203,7 +203,7 @@ def do_jobs(
 ) -> Iterator[tuple[str, tuple[Any, Timing]]]:
     """Do jobs with the seeds of all contexts in one pool; each step and its result when it is done.
 
-    Every result is kept by its context at once, so that an interruption loses no more than what is under way.
+    Every result is kept by its context at once. If one fails, those under way are waited for, and kept too.
     """
     todo: list[tuple[ExperimentContext, str]] = []
     for context in contexts:
@@ -220,15 +220,24 @@ def do_jobs(
             pool.submit(work, jobs[step], context.trace_folder(step), context.seed): (context, step)
             for context, step in todo
         }
+        kept: set[Future[tuple[Any, Timing]]] = set()
+
+        def keep(done: Future[tuple[Any, Timing]]) -> None:
+            context, step = under_way[done]
+            result = done.result()
+            if context.done is not None and done not in kept:
+                context.done.keep(step, jobs[step], context.seed, result)
+            kept.add(done)
+
         try:
             for done in as_completed(under_way):
-                context, step = under_way[done]
-                result = done.result()
-                if context.done is not None:
-                    context.done.keep(step, jobs[step], context.seed, result)
-                yield step, result
+                keep(done)
+                yield under_way[done][1], done.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=True, cancel_futures=True)
+            for done in under_way:
+                if done.done() and not done.cancelled() and done.exception() is None:
+                    keep(done)
             raise
 
 
