@@ -70,8 +70,10 @@ class Expected(NamedTuple):
 
 
 def seal(results: Results) -> Results:
-    """The same results with a digest over all of them."""
-    plain = msgspec.structs.replace(results, sealed="")
+    """The same results with a digest over all of them, as they are read from a file."""
+    plain = msgspec.json.decode(
+        msgspec.json.encode(msgspec.structs.replace(results, sealed="")), type=Results
+    )
     digest = hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()[:16]
     return msgspec.structs.replace(results, sealed=digest)
 

@@ -69,7 +69,7 @@ def test_rows_are_judged_by_the_median_of_their_seeds() -> None:
     assert (row.ours, row.values, row.outcome) == (84, (90, 80, 84), "differs")
     assert mistakes(results()) == ""
     again = msgspec.json.decode(encode_results(results()), type=Results)
-    assert again == results()
+    assert again == results() and seal(again).sealed == results().sealed
 
 
 def test_kinds_are_never_added_up_and_what_is_not_measured_does_not_hold() -> None:
