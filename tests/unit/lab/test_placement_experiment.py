@@ -15,10 +15,12 @@ from runnel.lab.experiments.placement.cases import (
     RATE_PER_MIN,
     WIDE,
     Pace,
+    Pings,
     PlacementCase,
     measure,
 )
 from runnel.lab.experiments.placement.sweeps import PlacementSweeps, delay, utilisation
+from runnel.lab.run import run_scenario
 from runnel.lab.scenario import make_scenario
 from support.twice import run_twice
 
@@ -66,6 +68,8 @@ def test_all_rows_are_there_and_the_same_whatever_the_hash_seed(tmp_path: Path) 
         *("overhead-pop", "random-overloads")
     ]
     assert "in 65 runs with" in rows["lost"].note
+    in_series, at_once = rows["pings-wide"].ours, rows["pings-at-once"].ours
+    assert in_series is not None and at_once is not None and in_series > 100 * at_once > 0
     for id, row in rows.items():
         if row.values:
             assert set(row.curves) == set(row.declared.over), id
@@ -105,6 +109,18 @@ def test_a_pace_changes_rates_and_windows_together() -> None:
     grape = PlacementCase(CLUSTER, "random", 4, "delay 25%").scenario(Pace(7, 2, 1.0)).placement
     assert grape is not None
     assert (grape.algorithm, grape.metric, grape.weight_percent) == ("grape", "delay", 25)
+
+
+@pytest.mark.parametrize("pings", ["at once", "in series"])
+def test_pings_in_series_take_as_long_as_all_of_them(tmp_path: Path, pings: Pings) -> None:
+    case = PlacementCase(CLUSTER, "enterprise", 15, "delay 1%", pings=pings)
+    found = measure(run_scenario(case.scenario(Pace(15, 1, 50.0)), tmp_path, 1))
+    ((brokers, took_s),) = found.pings
+    assert brokers > 5
+    round_trip_s = 2 * CLUSTER.client_ms / 1e3
+    times = brokers if pings == "in series" else 1
+    # And one way there and back to the publisher that is asked.
+    assert took_s == pytest.approx(5 * times * round_trip_s + round_trip_s)
 
 
 @pytest.mark.slow
