@@ -220,14 +220,14 @@ def do_jobs(
             pool.submit(work, jobs[step], context.trace_folder(step), context.seed): (context, step)
             for context, step in todo
         }
-        kept: set[Future[tuple[Any, Timing]]] = set()
+        known: set[Future[tuple[Any, Timing]]] = set()
 
         def keep(done: Future[tuple[Any, Timing]]) -> None:
             context, step = under_way[done]
             result = done.result()
-            if context.done is not None and done not in kept:
+            if context.done is not None and done not in known:
                 context.done.keep(step, jobs[step], context.seed, result)
-            kept.add(done)
+            known.add(done)
 
         try:
             for done in as_completed(under_way):
