@@ -62,6 +62,7 @@ def test_fig_1_the_request_goes_by_b5_to_b6_and_nowhere_else() -> None:
     assert (decision.publisher, decision.at, decision.to) == ("P", "B1", "B6")
     assert decision.numbers["path"] == ["B1", "B5", "B6"]
     assert decision.numbers["subscribers"] == {"B1": 1, "B2": 6, "B4": 3, "B5": 15}
+    assert decision.numbers["selection_s"] > 0, "the request went to B6 and back"
     assert placed.moves == [("B1", id, "B6", "sim://B6")]
 
 

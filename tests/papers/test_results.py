@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runnel.lab.experiment import experiments
+from runnel.lab.history import find_late_criteria, knows_history
 from runnel.lab.report import report_markdown
 from runnel.lab.reproduce import measure_again
 from runnel.lab.results import FILE, Results, compare_values, find_mistakes, read_results
@@ -26,8 +27,17 @@ def test_both_papers_have_results() -> None:
 
 @names
 def test_they_were_judged_by_what_is_declared(file: Path) -> None:
-    criteria = {name: one.criteria() for name, one in experiments().items()}
-    assert find_mistakes(read_results(file), criteria) == []
+    results = read_results(file)
+    expected = {name: one.expected(results.scale) for name, one in experiments().items()}  # type: ignore[arg-type]
+    assert find_mistakes(results, expected) == []
+
+
+@names
+def test_their_criteria_were_committed_before_them(file: Path) -> None:
+    if not knows_history(file.parent):
+        pytest.skip("there is no history here")
+    criteria = {name: one.criteria_file for name, one in experiments().items()}
+    assert find_late_criteria(read_results(file), file, criteria) == []
 
 
 @names
@@ -38,7 +48,7 @@ def test_the_report_is_made_of_them(file: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("file", QUICK, ids=lambda file: file.parent.name)
 def test_rows_drawn_at_random_are_what_they_were(file: Path, tmp_path: Path) -> None:
-    """Three rows, others every time; one seed of those that were run."""
+    """Three rows, others every time; one seed of those that were run, and of the first also notes and curves."""
     results = read_results(file)
     seed = random.SystemRandom().choice(results.seeds)
     drawn = draw_rows(results)

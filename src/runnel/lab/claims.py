@@ -3,7 +3,8 @@
 An experiment only measures: it gives a `RowValue` for each row's id. `judge_rows` joins it with the declarations. A row
 holds, differs, or was not measured; a row that nobody measures is shown as such, and never counts as one that holds.
 
-With several seeds a row is judged by their median; the least and the greatest value are shown beside it.
+With several seeds a row is judged by their median; the least and the greatest value are shown beside it. Of seeds that
+could not measure it the report says how many there are.
 """
 
 from __future__ import annotations
@@ -94,15 +95,13 @@ def judge(experiment: str, criterion: Criterion, found: Sequence[RowValue]) -> R
 
 
 def median(values: Sequence[float | None]) -> float | None:
-    """The median; None if a value is missing.
+    """The median of those that were measured; None if none was.
 
-    >>> median([1, 5, 2]), median([1, None]), median([])
-    (2, None, None)
+    >>> median([1, 5, 2]), median([1, None]), median([None]), median([])
+    (2, 1, None, None)
     """
     known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    return round_digits(statistics.median(known))
+    return round_digits(statistics.median(known)) if known else None
 
 
 def outcome_of(criterion: Criterion, ours: float | None) -> Outcome:

@@ -110,6 +110,7 @@ class ScenarioClients:
         self._verify = settings.verify
         self._read_every_ns = round(settings.read_every_s * SECOND)
         self._follow = follow
+        self._pings_in_series = settings.pings == "in series"
         self._publishers: list[PublishingClient] = []
         self._subscribers: dict[int, Host] = {}
         self._made = 0
@@ -118,7 +119,9 @@ class ScenarioClients:
     def enter(self, world: World, link: LinkConfig, note: Note) -> None:
         """Set the world that the clients live in, the limits of their links, and what writes notes into the trace."""
         self.world, self._link, self._note = world, link, note
-        self.roaming = RoamingPublishers(world, self._connect, self._publish, note)
+        self.roaming = RoamingPublishers(
+            *(world, self._connect, self._publish, note), pings_in_series=self._pings_in_series
+        )
 
     # -- coming and going -----------------------------------------------------------------------------
 

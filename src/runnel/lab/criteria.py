@@ -18,6 +18,8 @@ Rules:
 - A claim's bounds follow from the paper's own word and number, by the one table `WORDS`. Only rows of our own, and
   ranges that the paper prints (`word = "within"`), have `low` and `high` in the file.
 - Claims and calibrated rows quote the paper and say where; at most two rows are calibrated.
+- A constant that was chosen by rows names them (`calibrated_by`): each must be calibrated, and every calibrated row is
+  named by one. So a row cannot become a claim while a constant says that it was chosen by it.
 - Where the paper says something else elsewhere, `but` quotes that too.
 - `digest` names all of it in one line. Results carry it, so a criterion that was changed after a run shows.
 """
@@ -124,6 +126,7 @@ class Constant(Struct, frozen=True, forbid_unknown_fields=True):
     used: str
     sweep: tuple[float | str, ...] = ()  # at the paper's scale
     tried: tuple[str, ...] = ()
+    calibrated_by: tuple[str, ...] = ()  # the rows by which the value was chosen
 
 
 class Criterion(Struct, frozen=True, forbid_unknown_fields=True):
@@ -179,12 +182,13 @@ class Criteria(Struct, frozen=True, forbid_unknown_fields=True):
     workload: str = ""
     seeds: int = 1
     constants: Mapping[str, Constant] = {}
+    file_id: str = ""  # by which git knows the file; not declared in it, and no part of the digest
 
     @property
     def digest(self) -> str:
         """A name for all that is declared, with the bounds that words stand for."""
         whole = {
-            **msgspec.to_builtins(self),
+            **msgspec.to_builtins(msgspec.structs.replace(self, file_id="")),
             "bounds": {one.id: str(one.bounds) for one in self.row},
         }
         return hashlib.sha256(msgspec.json.encode(whole, order="sorted")).hexdigest()[:16]
@@ -201,6 +205,17 @@ class Criteria(Struct, frozen=True, forbid_unknown_fields=True):
             if name not in self.constants
         ]
         calibrated = [one.id for one in self.row if one.kind == "calibrated"]
+        chosen_by = [id for one in self.constants.values() for id in one.calibrated_by]
+        found += [
+            f"{id}: a constant was chosen by it, so it must be calibrated"
+            for id in chosen_by
+            if id not in calibrated
+        ]
+        found += [
+            f"{id}: is calibrated, and no constant says that it was chosen by it (calibrated_by)"
+            for id in calibrated
+            if id not in chosen_by
+        ]
         if len(calibrated) > CALIBRATED_MOST:
             found.append(
                 f"{', '.join(calibrated)}: are calibrated; at most {CALIBRATED_MOST} may be"
@@ -211,9 +226,16 @@ class Criteria(Struct, frozen=True, forbid_unknown_fields=True):
 def read_criteria(file: Path) -> Criteria:
     """Read what is declared, or an InputError that names every mistake."""
     try:
-        criteria = msgspec.convert(tomllib.loads(file.read_text()), Criteria)
+        whole = file.read_bytes()
+        criteria = msgspec.convert(tomllib.loads(whole.decode()), Criteria)
     except (OSError, ValueError) as error:
         raise InputError(f"{file}: cannot be read: {error}") from None
+    criteria = msgspec.structs.replace(criteria, file_id=_git_id(whole))
     if mistakes := criteria.mistakes():
         raise InputError(f"{file}: {'; '.join(mistakes)}")
     return criteria
+
+
+def _git_id(content: bytes) -> str:
+    """The id by which git knows a file of this content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

@@ -24,8 +24,8 @@ import os
 import pkgutil
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -36,7 +36,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from runnel.errors import BugError, InputError
 from runnel.lab.claims import RowValue
 from runnel.lab.criteria import Criteria, read_criteria
+from runnel.lab.done_jobs import DoneJobs
 from runnel.lab.report import Findings
+from runnel.lab.results import Expected
 from runnel.lab.run import ScenarioRun, run_scenario
 from runnel.lab.scenario import Scenario
 
@@ -52,6 +54,13 @@ _Measured = TypeVar("_Measured")
 _Job = TypeVar("_Job")
 _Runs = TypeVar("_Runs")
 _Case = TypeVar("_Case")
+
+
+class Jobs(NamedTuple):
+    """Jobs by the name of their step, and the function that does one: see `ExperimentContext.run_jobs`."""
+
+    jobs: Mapping[str, Any]
+    work: Callable[[Any, Path, int], tuple[Any, Timing]]
 
 
 class ExperimentStep(NamedTuple):
@@ -70,6 +79,18 @@ class Experiment:
     steps: Callable[[Scale], Sequence[ExperimentStep]]
     run: Callable[[ExperimentContext], Findings]
     criteria_file: Path
+    setting: Callable[[Scale], str] | None = None  # what is run at a scale, in a few words
+    measured: Callable[[], Collection[str]] | None = None  # the ids of rows that it measures
+    jobs: Callable[[Scale], Jobs] | None = None  # its runs, where they do not depend on each other
+
+    def expected(self, scale: Scale) -> Expected:
+        """What results of it are held against."""
+        return Expected(
+            self.criteria(),
+            self.title,
+            None if self.setting is None else self.setting(scale),
+            None if self.measured is None else frozenset(self.measured()),
+        )
 
     def criteria(self) -> Criteria:
         """What it is judged by."""
@@ -94,6 +115,7 @@ class ExperimentContext:
     tell: Tell = lambda share, what: None
     rows: frozenset[str] | None = None
     timings: dict[str, Timing] = field(default_factory=dict)
+    done: DoneJobs | None = None  # where results of jobs are kept until all is written
     _done_s: float = 0.0
 
     def simulate(self, step: str, scenario: Scenario) -> ScenarioRun:
@@ -111,9 +133,7 @@ class ExperimentContext:
 
         Every run is measured in the process that ran it, so `measure` must be a function that others can find.
         """
-        return self.run_jobs(
-            {step: (scenario, measure) for step, scenario in scenarios.items()}, _simulate
-        )
+        return self.run_jobs(*measured_runs(scenarios, measure))
 
     def run_jobs(
         self, jobs: Mapping[str, _Job], work: Callable[[_Job, Path, int], tuple[_Measured, Timing]]
@@ -121,25 +141,16 @@ class ExperimentContext:
         """Do jobs, each as the step of its name, as many at once as there are processors, in their order.
 
         `work` is given a job, a place for its trace and the seed; it says what it found, and what that took. If only
-        some rows are wanted, a job is done when its result is looked up.
+        some rows are wanted, a job is done when its result is looked up. What has been done already, with other seeds
+        or before an interruption, is taken from `done`.
         """
         if self.rows is not None:
             return JobsOnDemand(self, jobs, work)
         found: dict[str, _Measured] = {}
-        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-            under_way = {
-                pool.submit(work, job, self.trace_folder(step), self.seed): step
-                for step, job in jobs.items()
-            }
-            try:
-                for done in as_completed(under_way):
-                    step = under_way[done]
-                    with self.step(step):
-                        found[step], timing = done.result()
-                    self.timings[step] = timing
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        for step, (result, timing) in do_jobs([self], jobs, work):
+            with self.step(step):
+                found[step] = result
+            self.timings[step] = timing
         return {step: found[step] for step in jobs}
 
     def measure_rows(
@@ -154,7 +165,10 @@ class ExperimentContext:
 
     def trace_folder(self, step: str) -> Path:
         """Where the trace of a step goes."""
-        place = self.folder / "runs" / step.replace(" ", "-").replace(",", "")
+        runs = self.folder / "runs"
+        place = (runs if self.done is None else runs / f"seed-{self.seed}") / step.replace(
+            " ", "-"
+        ).replace(",", "")
         _remove_old_trace(place)
         return place
 
@@ -175,6 +189,56 @@ class ExperimentContext:
         self.timings[name] = {"seconds": round(time.perf_counter() - began, 3)}
         tell(1.0)
         self._done_s += weights[name]
+
+
+def measured_runs(scenarios: Mapping[str, Scenario], measure: Callable[[ScenarioRun], Any]) -> Jobs:
+    """Scenarios to run, each as the step of its name, and what is measured of every run."""
+    return Jobs({step: (scenario, measure) for step, scenario in scenarios.items()}, _simulate)
+
+
+def do_jobs(
+    contexts: Sequence[ExperimentContext],
+    jobs: Mapping[str, Any],
+    work: Callable[[Any, Path, int], tuple[Any, Timing]],
+) -> Iterator[tuple[str, tuple[Any, Timing]]]:
+    """Do jobs with the seeds of all contexts in one pool; each step and its result when it is done.
+
+    Every result is kept by its context at once. If one fails, those under way are waited for, and kept too.
+    """
+    todo: list[tuple[ExperimentContext, str]] = []
+    for context in contexts:
+        for step, job in jobs.items():
+            kept = None if context.done is None else context.done.find(step, job, context.seed)
+            if kept is None:
+                todo.append((context, step))
+            else:
+                yield step, kept
+    if not todo:
+        return
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        under_way = {
+            pool.submit(work, jobs[step], context.trace_folder(step), context.seed): (context, step)
+            for context, step in todo
+        }
+        known: set[Future[tuple[Any, Timing]]] = set()
+
+        def keep(done: Future[tuple[Any, Timing]]) -> None:
+            context, step = under_way[done]
+            result = done.result()
+            if context.done is not None and done not in known:
+                context.done.keep(step, jobs[step], context.seed, result)
+            known.add(done)
+
+        try:
+            for done in as_completed(under_way):
+                keep(done)
+                yield under_way[done][1], done.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            for done in under_way:
+                if done.done() and not done.cancelled() and done.exception() is None:
+                    keep(done)
+            raise
 
 
 class JobsOnDemand(Mapping[str, _Measured]):
@@ -226,16 +290,29 @@ _EXPERIMENTS: dict[str, Experiment] = {}
 
 
 def experiment(
-    name: str, title: str, steps: Callable[[Scale], Sequence[ExperimentStep]], criteria: Path
+    name: str,
+    title: str,
+    steps: Callable[[Scale], Sequence[ExperimentStep]],
+    criteria: Path,
+    *,
+    setting: Callable[[Scale], str] | None = None,
+    measured: Callable[[], Collection[str]] | None = None,
+    jobs: Callable[[Scale], Jobs] | None = None,
 ) -> Callable[[Callable[[ExperimentContext], Findings]], Callable[[ExperimentContext], Findings]]:
-    """Register a function as an experiment; `criteria` is the file of its rows."""
+    """Register a function as an experiment; `criteria` is the file of its rows.
+
+    The rest is for experiments whose results are committed: their results are held against `setting` and `measured`,
+    and `jobs` of all seeds share the processors.
+    """
 
     def register(
         run: Callable[[ExperimentContext], Findings],
     ) -> Callable[[ExperimentContext], Findings]:
         if name in _EXPERIMENTS:
             raise BugError(f"there are two experiments called {name}")
-        _EXPERIMENTS[name] = Experiment(name, title, steps, run, criteria)
+        _EXPERIMENTS[name] = Experiment(
+            *(name, title, steps, run, criteria), setting=setting, measured=measured, jobs=jobs
+        )
         return run
 
     return register

@@ -15,13 +15,15 @@ from typing import Any
 from msgspec import Raw
 
 _NOT_STATE = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType)
-_ATOMS = (str, bytes, bytearray, int, float, type(None), Raw)
+_ATOMS = (str, bytes, int, float, bool, type(None), Raw)
 
 
-def memory_bytes(roots: Iterable[Any], seen: dict[int, Any]) -> int:
+def memory_bytes(roots: Iterable[Any], seen: dict[Any, Any]) -> int:
     """The size of everything that can be reached from the roots and is not in `seen`; adds it to `seen`.
 
-    `seen` has objects by their id and keeps them alive, because Python reuses the id of an object that is gone.
+    `seen` has objects by their id and keeps them alive, because Python reuses the id of an object that is gone. Texts
+    and numbers count once by their values: whether two equal ones are one object depends on the process, such as on
+    whether a scenario came to it from another one.
 
     >>> memory_bytes([[1000, "text"]], {}) == sum(map(sys.getsizeof, ([1000, "text"], 1000, "text")))
     True
@@ -32,14 +34,20 @@ def memory_bytes(roots: Iterable[Any], seen: dict[int, Any]) -> int:
     total, todo = 0, list(roots)
     while todo:
         one = todo.pop()
-        if id(one) in seen or isinstance(one, _NOT_STATE):
+        key = (type(one), bytes(one) if isinstance(one, Raw) else one) if _is_atom(one) else id(one)
+        if key in seen or isinstance(one, _NOT_STATE):
             continue
-        seen[id(one)] = one
+        seen[key] = one
         # Python does not know how long raw messages are.
         total += sys.getsizeof(bytes(one) if isinstance(one, Raw) else one)
-        if not isinstance(one, _ATOMS):
+        if not _is_atom(one):
             todo += _references(one)
     return total
+
+
+def _is_atom(one: Any) -> bool:
+    """Whether it refers to nothing else; what can change, or has attributes, is itself and no other."""
+    return type(one) in _ATOMS
 
 
 def attributes_of(one: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from runnel.lab.claims import (
 )
 from runnel.lab.criteria import Criteria, Kind
 from runnel.lab.figures import Chart, draw
-from runnel.lab.results import FILE, ExperimentResults, Results, encode_results
+from runnel.lab.results import FILE, ExperimentResults, Results, encode_results, make_command, seal
 from runnel.version import __version__
 
 Cell = str | int | float | bool | None
@@ -113,10 +113,7 @@ class Setup:
     @property
     def command(self) -> str:
         """The command that gives the same results again."""
-        many = f" --seeds {self.seeds}" if self.seeds != 1 else ""
-        return (
-            f"runnel reproduce {' '.join(self.names)} --scale {self.scale} --seed {self.seed}{many}"
-        )
+        return make_command(self.names, self.scale, self.all_seeds)
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
@@ -134,14 +131,15 @@ def make_results(
         experiments.append(
             ExperimentResults(
                 *(one.experiment, one.title, one.setting, criteria.workload, criteria.digest),
-                *(criteria.seeds, criteria.constants),
+                *(criteria.seeds, criteria.constants, criteria.file_id),
             )
         )
         rows += judge_rows(one.experiment, criteria, [findings.values for findings in by_seed])
-    return Results(
+    results = Results(
         *(__version__, setup.command, setup.scale, setup.all_seeds, machine),
         *(tuple(experiments), tuple(rows)),
     )
+    return seal(results)
 
 
 def write_report(results: Results, found: Sequence[Findings], out: Path) -> None:
@@ -182,7 +180,8 @@ def _describe_experiment(one: ExperimentResults, results: Results) -> Iterable[s
     yield "\n".join(f"- {line}" for line in describe_counts(count_outcomes(rows))) + "\n"
     if len(results.seeds) < one.seeds_declared:
         yield (
-            f"Seeds: {len(results.seeds)}; {one.seeds_declared} are declared to decide, so chance has a say in this.\n"
+            f"Seeds: {len(results.seeds)}; {one.seeds_declared} are declared to decide. "
+            "What is near its bound here is decided by chance.\n"
         )
     yield f"{one.setting}\n"
     yield f"Criteria {one.criteria}, declared before the run. {one.workload}\n"
@@ -247,6 +246,8 @@ def claims_table(rows: Sequence[Row]) -> Table:
         said += [f"but: {declared.but}"] if declared.but else []
         ours = "not measured" if row.ours is None else _with_unit(row.ours, declared.unit)
         known = [value for value in row.values if value is not None]
+        if 0 < len(known) < len(row.values):
+            ours += f", measured with {len(known)} of {len(row.values)} seeds"
         if len(set(known)) > 1:
             ours += f" ({format_number(min(known))} to {format_number(max(known))})"
         clock = ", by the clock" if declared.by_clock else ""

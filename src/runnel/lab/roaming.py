@@ -70,6 +70,8 @@ class RoamingPublishers:
         open: Open,
         go_on: Callable[[PublishingClient], None],
         note: Note,
+        *,
+        pings_in_series: bool = False,
     ) -> None:
         self._world = world
         self._open = open
@@ -82,6 +84,7 @@ class RoamingPublishers:
             timeout_ns=TIMEOUT_NS,
             relocate=self._relocate,
             look=self._advance,
+            pings_in_series=pings_in_series,
         )
         self._relocations: dict[PublisherMigration, Relocation] = {}
 

@@ -7,7 +7,7 @@
     [routing]    covering = true               advertisements = true
     [network]    latency_ms = 1                latency_spread, client_latency_ms, bytes_per_s, heartbeat_s
     [workload]   name = "stocks"               a workload and its parameters (runnel.workload)
-    [clients]    placement = "workload"        or "random", "round-robin"; payload_bytes, verify, read_every_s
+    [clients]    placement = "workload"        or "random", "round-robin"; payload_bytes, verify, read_every_s, pings
     [time]       warm_up_s = 10                measure_s, drain_s_max
     [modules.placement]  algorithm = "grape"   publishers that migrate; the keys are those of a node's [placement]
     [trace]      sample = 1                    interval_s, publications, deliveries
@@ -89,13 +89,15 @@ class ClientSettings(Parameters, frozen=True):
 
     Subscribers read at intervals everything that has come meanwhile: nothing waits for them, and it saves most of the
     time that simulating them takes. With `verify` they match and de-duplicate as every other client does, instead of
-    only counting; this is needed if clients move.
+    only counting; this is needed if clients move. `pings` says how publishers measure brokers for
+    GRAPE: not at all, so that the delay to all of them counts as the same, all at once, or one after the other.
     """
 
     placement: Literal["workload", "random", "round-robin"] = "workload"
     payload_bytes: Annotated[int, Meta(ge=0, le=1 << 19)] = 0
     verify: bool = False
     read_every_s: Seconds = 60.0
+    pings: Literal["none", "at once", "in series"] = "none"
 
 
 class TimeSettings(Parameters, frozen=True):

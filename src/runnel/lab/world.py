@@ -102,6 +102,7 @@ class LabWorld:
         spec = BrokerSpec(config, scenario.strategy, scenario.routing, names, modules)
         around = Surroundings(
             name,
+            address="" if scenario.clients.pings == "none" else name,  # for publishers to measure
             chance=Random(f"{self._seed}/pop/{name}/{self._starts}").random,
             services={"recording": tracing.recording},  # profiles are made from the same
         )

@@ -34,12 +34,14 @@ class SimulatedMigrations:
         timeout_ns: int,
         relocate: Callable[[Host, RelocateAsked], None],
         look: Callable[[PublisherMigration], None],
+        pings_in_series: bool = False,
     ) -> None:
         self._world = world
         self._look_ns = look_ns
         self._timeout_ns = timeout_ns
         self._relocate = relocate
         self._look = look
+        self._pings_in_series = pings_in_series
         self._under_way: dict[int, PublisherMigration] = {}  # by the publisher's id
 
     def __iter__(self) -> Iterator[PublisherMigration]:
@@ -80,7 +82,10 @@ class SimulatedMigrations:
                 self._world.at(self._world.now, self._look_at, one)
 
     def _measure(self, host: Host, asked: PingsAsked) -> None:
-        """Answer with the round trips to the brokers asked for, when so many could have been made to the farthest."""
+        """Answer with the round trips to the brokers asked for, when so many could have been made.
+
+        All brokers are measured at the same time, as clients do it, or one after the other.
+        """
         world = self._world
         wires = [world.network.wire(host.name, one.broker) for one in asked.brokers]
         times = [
@@ -89,7 +94,8 @@ class SimulatedMigrations:
             else wire.latency_from(host.name) + wire.latency_from(one.broker) + 2 * wire.extra_ns
             for one, wire in zip(asked.brokers, wires, strict=True)
         ]
-        at = world.now + asked.samples * max(times, default=0)
+        longest = sum(times) if self._pings_in_series else max(times, default=0)
+        at = world.now + asked.samples * longest
         world.at(at, self._answer_pings, host, host.incarnation, asked, tuple(times))
 
     def _answer_pings(

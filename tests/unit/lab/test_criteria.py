@@ -95,17 +95,33 @@ def test_what_is_not_honest_is_not_read(tmp_path: Path, old: str, new: str, mist
 def test_two_rows_may_be_calibrated_and_no_third(tmp_path: Path) -> None:
     row = HONEST[HONEST.index("[[row]]") :].replace('"claim"', '"calibrated"', 1)
     constants = HONEST[: HONEST.index("[[row]]")]
-    three = [row.replace('"rate"', f'"{name}"', 1) for name in ("one", "two", "three")]
-    read(tmp_path, constants + "".join(three[:2]))
+    names = ["one", "two", "three"]
+    rows = [row.replace('"rate"', f'"{name}"', 1) for name in names]
+
+    def file(count: int) -> str:
+        return f"{constants}calibrated_by = {names[:count]}\n{''.join(rows[:count])}"
+
+    read(tmp_path, file(2))
     with pytest.raises(InputError, match="one, two, three: are calibrated; at most 2 may be"):
-        read(tmp_path, constants + "".join(three))
+        read(tmp_path, file(3))
     with pytest.raises(InputError, match="rate: is there twice"):
         read(tmp_path, HONEST + HONEST[HONEST.index("[[row]]") :])
 
 
-@pytest.mark.parametrize("old", ["paper = 85", 'used = "90"', '"claim"', "by up to 85%"])
+def test_a_row_by_which_a_constant_was_chosen_cannot_become_a_claim(tmp_path: Path) -> None:
+    chosen = HONEST.replace('used = "90"', 'used = "90"\ncalibrated_by = ["rate"]')
+    read(tmp_path, chosen.replace('kind = "claim"', 'kind = "calibrated"'))
+    with pytest.raises(InputError, match="rate: a constant was chosen by it, so it must be calib"):
+        read(tmp_path, chosen)
+    with pytest.raises(InputError, match="rate: is calibrated, and no constant says that"):
+        read(tmp_path, HONEST.replace('kind = "claim"', 'kind = "calibrated"'))
+    with pytest.raises(InputError, match="gone: a constant was chosen by it"):
+        read(tmp_path, chosen.replace('["rate"]', '["gone"]'))
+
+
+@pytest.mark.parametrize("old", ["paper = 85", 'used = "90"', '"up to"', "by up to 85%"])
 def test_the_digest_knows_every_change(tmp_path: Path, old: str) -> None:
-    new = {'"claim"': '"calibrated"'}.get(old, old.replace("85", "58").replace("90", "70"))
+    new = {'"up to"': '"at least"'}.get(old, old.replace("85", "58").replace("90", "70"))
     digests = []
     for text in (HONEST, HONEST.replace(old, new, 1), f"# a remark\n{HONEST}"):
         (tmp_path / "claims.toml").write_text(text)

@@ -15,10 +15,12 @@ from runnel.lab.experiments.placement.cases import (
     RATE_PER_MIN,
     WIDE,
     Pace,
+    Pings,
     PlacementCase,
     measure,
 )
 from runnel.lab.experiments.placement.sweeps import PlacementSweeps, delay, utilisation
+from runnel.lab.run import run_scenario
 from runnel.lab.scenario import make_scenario
 from support.twice import run_twice
 
@@ -35,7 +37,8 @@ from runnel.lab.results import encode_results
 placement.EXTENTS["quick"] = placement.PlacementExtent(
     Pace(7, publishers=1, faster=20.0), enterprise=(1, 4), random=(4,), fan_out_4=(1, 4), mixes_4=("enterprise",),
     at=4, weights=(1, 100), grape_thresholds=(10, 400, 12_800), pop_thresholds=(10, 400), publications=650,
-    rates_per_min=(30.0,), latencies_ms=(80.0,), more_brokers=15, seconds_each=0.1,
+    rates_per_min=(30.0,), latencies_ms=(80.0,), more_brokers=15, shared=24.0, rate_of_series=4.5, seconds_each=0.1,
+    hundreds=31, publishers_of_hundreds=2,
 )
 if __name__ == "__main__":
     out = Path(sys.argv[1])
@@ -54,25 +57,19 @@ SURE = (
     *("same-broker", "grape-12800-moved", "selection-70-ms"),
 )
 """What holds at any size."""
-NOT_MEASURED = {
-    *(
-        "pings-wide",
-        "pings-cluster",
-        "pings-at-once-delay",
-        "hundreds",
-    ),
-    *("selection-above-pop", "selection-pop-by-subscribers"),
-    *("selection-pop-by-path", "random-overload-delay"),
-}
 
 
 @pytest.mark.slow
 def test_all_rows_are_there_and_the_same_whatever_the_hash_seed(tmp_path: Path) -> None:
     _, rows = run_twice(PROGRAM, tmp_path)
     assert {id: rows[id].ours for id in SURE if rows[id].outcome != "holds"} == {}
-    assert {id for id, row in rows.items() if not row.values} == NOT_MEASURED
-    assert [id for id, row in rows.items() if row.kind == "calibrated"] == ["overhead-pop"]
-    assert "in 52 runs with" in rows["lost"].note
+    assert [id for id, row in rows.items() if not row.values] == []
+    assert [id for id, row in rows.items() if row.kind == "calibrated"] == [
+        *("overhead-pop", "random-overloads")
+    ]
+    assert "in 65 runs with" in rows["lost"].note
+    in_series, at_once = rows["pings-wide"].ours, rows["pings-at-once"].ours
+    assert in_series is not None and at_once is not None and in_series > 100 * at_once > 0
     for id, row in rows.items():
         if row.values:
             assert set(row.curves) == set(row.declared.over), id
@@ -112,6 +109,18 @@ def test_a_pace_changes_rates_and_windows_together() -> None:
     grape = PlacementCase(CLUSTER, "random", 4, "delay 25%").scenario(Pace(7, 2, 1.0)).placement
     assert grape is not None
     assert (grape.algorithm, grape.metric, grape.weight_percent) == ("grape", "delay", 25)
+
+
+@pytest.mark.parametrize("pings", ["at once", "in series"])
+def test_pings_in_series_take_as_long_as_all_of_them(tmp_path: Path, pings: Pings) -> None:
+    case = PlacementCase(CLUSTER, "enterprise", 15, "delay 1%", pings=pings)
+    found = measure(run_scenario(case.scenario(Pace(15, 1, 50.0)), tmp_path, 1))
+    ((brokers, took_s),) = found.pings
+    assert brokers > 5
+    round_trip_s = 2 * CLUSTER.client_ms / 1e3
+    times = brokers if pings == "in series" else 1
+    # And one way there and back to the publisher that is asked.
+    assert took_s == pytest.approx(5 * times * round_trip_s + round_trip_s)
 
 
 @pytest.mark.slow

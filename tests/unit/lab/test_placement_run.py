@@ -11,6 +11,7 @@ import pytest
 
 from runnel.client.effects import RelocateAsked
 from runnel.lab.expectation import check_deliveries
+from runnel.lab.memory import memory_bytes
 from runnel.lab.metrics import Window
 from runnel.lab.run import ScenarioRun, _ScenarioRunner, run_scenario
 from runnel.lab.scenario import Scenario, make_scenario
@@ -164,3 +165,12 @@ def test_real_processes_are_told_the_same() -> None:
     settings = as_topology(scenario_of()).brokers["B1"].settings
     assert settings["placement"]["algorithm"] == "grape"
     assert settings["placement"]["g_threshold"] == 20
+
+
+def test_equal_texts_and_numbers_count_once_whether_or_not_they_are_one_object() -> None:
+    """A scenario that comes from another process has texts of its own."""
+    one, other = ("".join(["load", " 100%"]) for _ in range(2))
+    assert one is not other
+    assert memory_bytes([[one, other]], {}) == memory_bytes([[one, one]], {})
+    assert memory_bytes([[1, True]], {}) > memory_bytes([[1, 1]], {})
+    assert memory_bytes([[[1], [1]]], {}) > memory_bytes([[[1]] * 2], {})

@@ -86,7 +86,7 @@ def star(context: ExperimentContext) -> Findings:
         "again": RowValue(found[1].owed - found[0].owed + more),
         "owed": RowValue(found[0].owed),
     }
-    return Findings("star", "A star", values=values)
+    return Findings("star", "A star of three brokers", values=values)
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,7 @@ def test_several_seeds_are_judged_by_their_median(tmp_path: Path) -> None:
     one = {row.id: row for row in found.rows}["owed"]
     assert len(one.values) == 3 and len(set(one.values)) > 1
     assert one.ours == sorted(value for value in one.values if value is not None)[1]
-    assert find_mistakes(found, {"star": experiments()["star"].criteria()}) == []
+    assert find_mistakes(found, {"star": experiments()["star"].expected("quick")}) == []
     timings = json.loads((tmp_path / "timings.json").read_text())["experiments"]
     assert list(timings) == [f"star (seed {seed})" for seed in (3, 4, 5)]
 
@@ -193,7 +193,7 @@ def test_a_step_that_was_not_announced_and_a_second_of_one_name_are_bugs(tmp_pat
 
 
 def test_nothing_that_is_no_trace_is_removed_to_make_room(tmp_path: Path) -> None:
-    precious = tmp_path / "star" / "runs" / "first" / "notes.txt"
+    precious = tmp_path / "star" / "runs" / "seed-1" / "first" / "notes.txt"
     precious.parent.mkdir(parents=True)
     precious.write_text("mine")
     reproduce(["star"], "quick", 1, tmp_path)

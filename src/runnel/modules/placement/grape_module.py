@@ -20,7 +20,7 @@ Decisions, where the paper is silent:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -69,6 +69,7 @@ class TraceSession:
     waiting: dict[Link, None] | None = None  # links that have not answered; None: not asked yet
     reports: list[BrokerTrace] = field(default_factory=list)
     complete: bool = True
+    asked_at: int = 0  # when the other brokers were asked for their reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class UndecidedSession:
     trace: TraceSession
     reports: tuple[BrokerTrace, ...]
     tree: dict[str, BrokerReport]
+    reported_at: int  # when the last of them came
+    pinged: int = 0  # how many brokers the publisher was asked to measure
 
 
 class Grape(Placing):
@@ -273,7 +276,7 @@ class Grape(Placing):
         """If all publications of the session have come, request reports from the neighbours that got some."""
         if trace.goal is None or trace.seen < trace.goal or trace.waiting is not None:
             return
-        trace.waiting = dict.fromkeys(trace.downstream)
+        trace.waiting, trace.asked_at = dict.fromkeys(trace.downstream), now
         if trace.upstream is None:
             self._deadlines.set(context, advertisement, now + self._patience_ns(0))
         for link, sent in trace.downstream.items():
@@ -347,14 +350,15 @@ class Grape(Placing):
         """Ask the publisher how far the candidates are, if it matters and is not known; then choose."""
         # If two reports have the same name, the first counts.
         tree = build_session_tree(context.name, reversed(reports))
-        self._undecided[advertisement] = UndecidedSession(trace, reports, tree)
+        undecided = self._undecided[advertisement] = UndecidedSession(trace, reports, tree, now)
         row = context.tables.srt.get(advertisement)
         if row is not None and trace.complete:
             addresses = {one.broker: one.address for one in reversed(reports)}
             near = self._brokers_to_measure(context, row, tree)
-            pinged = [Pinged(broker, addresses[broker]) for broker in near if addresses[broker]]
-            asked = self._publisher_times.request(advertisement, pinged, now)
+            places = [Pinged(broker, addresses[broker]) for broker in near if addresses[broker]]
+            asked = self._publisher_times.request(advertisement, places, now)
             if asked is not None:
+                self._undecided[advertisement] = replace(undecided, pinged=len(asked.brokers))
                 until = now + self._patience_ns(0)
                 self._deadlines.set(context, (advertisement, "pings"), until)
                 self._send(context, row.link, asked)
@@ -409,6 +413,9 @@ class Grape(Placing):
                 "weight_percent": weight,
                 "publications": trace.seen,
                 "gain_percent": round(gain, 3),
+                "selection_s": (undecided.reported_at - trace.asked_at) / SECOND,
+                "pings_s": (now - undecided.reported_at) / SECOND,
+                "pinged": undecided.pinged,
                 **_compare_brokers(choice, here),
             },
             now=now,

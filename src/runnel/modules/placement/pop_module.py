@@ -40,6 +40,7 @@ class TracedPublisher:
     outstanding: int = 0  # traced publications without a result
     results: int = 0  # since the last decision
     is_asking: bool = False
+    asked_at: int = 0  # when the last decision began
 
 
 @dataclass(slots=True)
@@ -233,7 +234,7 @@ class Pop(Placing):
     ) -> None:
         """Decide if this is the closest broker; otherwise send a request to the neighbour that is closer."""
         table = self._tables.get(advertisement, ProfileTable())
-        publisher.results = 0
+        publisher.results, publisher.asked_at = 0, now
         step = next_step(table, None, 0, self.config.damping)
         target = None if step.closest is None else context.links.get(step.closest)
         if target is None:
@@ -282,9 +283,13 @@ class Pop(Placing):
         now: int,
     ) -> None:
         rows = self._tables[advertisement].rows if advertisement in self._tables else {}
+        began = (
+            self._publishers[advertisement].asked_at if advertisement in self._publishers else now
+        )
         numbers = {
             "subscribers": {name or context.name: round(count, 2) for name, count in rows.items()},
             "path": list(reversed(brokers)),
+            "selection_s": (now - began) / SECOND,
         }
         self._decide(context, advertisement, brokers[0], address, numbers, now)
 

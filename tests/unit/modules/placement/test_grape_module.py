@@ -404,8 +404,10 @@ def test_pings_are_asked_for_only_where_the_delay_matters(
     placed.subscribers("B", 4)
     placed.publisher("P", "A")
     placed.publish("P", range(4))
-    assert len(placed.decisions("grape")) == 1
+    (decided,) = placed.decisions("grape")
     assert bool(placed.messages_in("PingAnswer")) is asked
+    assert decided["pinged"] == (2 if asked else 0) and (decided["pings_s"] > 0) is asked
+    assert decided["selection_s"] > 0
 
 
 class PublisherDoor(Door):

@@ -44,6 +44,8 @@ LAST, LAST_XOR = "CRAM-LAST", "CRAM-LAST-XOR"
 METRICS = ("CRAM-INTERSECT", XOR, "CRAM-IOS", IOU)
 UNAWARE = (MANUAL, AUTOMATIC, PAIRWISE_K, PAIRWISE_N)
 AWARE = (FBF, PACKING, *METRICS, SPLIT, LAST, LAST_XOR)
+PRINTED = (FBF, PACKING, *METRICS)
+"""Those of them whose name the paper prints; the others return another scheme, or split clusters, which is ours."""
 ALGORITHMS = (*UNAWARE, *AWARE)
 MOST = (MANUAL, PAIRWISE_N, FBF, PACKING, IOU, SPLIT, LAST)
 """The algorithms that are also run on the large networks."""
@@ -118,6 +120,7 @@ class GreenCase:
     bits: int = BITS
     headroom: float = HEADROOM
     live: int = 0
+    is_scaled: bool = True  # with the paper's allowance for short vectors
 
     @property
     def name(self) -> str:
@@ -130,6 +133,7 @@ class GreenCase:
         parts += [f"{self.bits} bits"] if self.bits != BITS else []
         parts += [f"head-room {self.headroom:g}"] if self.headroom != HEADROOM else []
         parts += [f"live with {self.live:,} samples"] if self.live else []
+        parts += [] if self.is_scaled else ["without allowance"]
         parts.append(f"{self.minutes:g} min")
         return ", ".join(part for part in parts if part)
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runnel.lab.experiment import ByCase, ExperimentContext, ExperimentStep, Scale, experiment
+from runnel.lab.experiment import (
+    ByCase,
+    ExperimentContext,
+    ExperimentStep,
+    Jobs,
+    Scale,
+    experiment,
+)
 from runnel.lab.experiments.green.cases import (
     ALGORITHMS,
     HEADROOM,
@@ -80,6 +87,8 @@ class GreenExtent:
         for algorithm in (IOU, PACKING):
             for bits in self.bits:
                 yield GreenCase(self.at, algorithm, self.minutes, bits=bits)
+                if bits == min(self.bits):
+                    yield GreenCase(self.at, algorithm, self.minutes, bits=bits, is_scaled=False)
             for headroom in self.headrooms:
                 yield GreenCase(self.small, algorithm, self.minutes, headroom=headroom)
             for days in self.days:
@@ -152,12 +161,22 @@ def steps(scale: Scale) -> Sequence[ExperimentStep]:
     return [ExperimentStep(case.name, plan.seconds(case)) for case in plan.cases()]
 
 
-@experiment("green", TITLE, steps, Path(__file__).with_name("claims.toml"))
+def jobs(scale: Scale) -> Jobs:
+    """Every run, from its workload to what is measured."""
+    return Jobs({case.name: case for case in EXTENTS[scale].cases()}, run_any)
+
+
+@experiment(
+    *("green", TITLE, steps, Path(__file__).with_name("claims.toml")),
+    setting=lambda scale: setting(EXTENTS[scale], scale),
+    measured=lambda: measures().keys(),
+    jobs=jobs,
+)
 def run(context: ExperimentContext) -> Findings:
     """Run all cases, and compare them with the paper."""
     plan = EXTENTS[context.scale]
     cases = {case.name: case for case in plan.cases()}
-    found = context.run_jobs(cases, run_any)
+    found = context.run_jobs(*jobs(context.scale))
     sweeps = GreenSweeps(
         ByCase({case: name for name, case in cases.items()}, found),
         *(plan.homogeneous, plan.heterogeneous, plan.large, plan.at, plan.small, plan.minutes),

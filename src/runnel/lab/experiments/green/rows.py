@@ -27,6 +27,7 @@ from runnel.lab.experiments.green.cases import (
     PACKING,
     PAIRWISE_K,
     PAIRWISE_N,
+    PRINTED,
     RATE_PER_MIN,
     SPLIT,
     UNAWARE,
@@ -58,6 +59,7 @@ from runnel.lab.experiments.green.sweeps import (
     percent_more,
     plan_time,
 )
+from runnel.lab.shapes import make_shape
 from runnel.planning.algorithms.cram.gifs import Gif
 from runnel.planning.algorithms.cram.poset import GifPoset
 
@@ -66,6 +68,7 @@ SCHEMES = {"fewest brokers": IOU, "last": LAST, "split": SPLIT}
 XOR_SCHEMES = {"fewest brokers": (XOR, IOU), "last": (LAST_XOR, LAST)}
 SORTED = (FBF, PACKING)
 POSET_GROUPS = 3_200
+PRINTED_BROKERS = 80
 
 
 def measures() -> dict[str, Measure]:
@@ -101,6 +104,11 @@ def least(values: Mapping[Net, float]) -> RowValue:
 def average(values: Mapping[Net, float]) -> RowValue:
     """The average of all networks."""
     return RowValue(mean(values.values()), list_by_net(values))
+
+
+def farthest(values: Mapping[Net, float]) -> RowValue:
+    """The network where it is farthest from 0, so that more and less do not cancel."""
+    return RowValue(max(values.values(), key=abs), list_by_net(values))
 
 
 def share(cases: Mapping[Net, bool], note: str = "") -> RowValue:
@@ -223,7 +231,7 @@ def _one_fewer(s: GreenSweeps) -> RowValue:
 
 
 def _largest_share(s: GreenSweeps) -> RowValue:
-    runs = s.capacity_aware_results(all_networks(s))
+    runs = s.capacity_aware_results(all_networks(s), PRINTED)
     shares = {case: 100 * found.brokers / case.net.brokers for case, found in runs.items()}
     most = max(shares, key=lambda case: shares[case])
     curve = over_constant(
@@ -303,7 +311,10 @@ def _utilisation() -> dict[str, Measure]:
             s.reductions_by_net(mean_output, s.homogeneous, PAIRWISE_N)
         ),
         "none-overloaded": _none_overloaded,
-        "none-overloaded-large": lambda s: _count_overloaded(s, s.large),
+        "cram-full": lambda s: by_scheme(
+            lambda name: average(s.values_by_net(mean_output, s.homogeneous, name))
+        ),
+        "ours-none-overloaded-large": lambda s: _count_overloaded(s, s.large),
         "saturated": _saturated,
     }
     return found
@@ -335,7 +346,7 @@ def _more_even(s: GreenSweeps, value: Value) -> RowValue:
 
 
 def _count_overloaded(s: GreenSweeps, nets: Sequence[Net]) -> RowValue:
-    runs = s.capacity_aware_results(nets)
+    runs = s.capacity_aware_results(nets, PRINTED)
     over = [f"{case.name}: {found.overloaded}" for case, found in runs.items() if found.overloaded]
     fullest = max(runs, key=lambda case: peak_output(runs[case]))
     return RowValue(
@@ -365,6 +376,7 @@ def _hops_and_delays() -> dict[str, Measure]:
             lambda name: best(s.values_by_net(hops, s.heterogeneous, name), ".2f", "")
         ),
         "hops-order": _hops_in_order,
+        "longest-path": lambda s: RowValue(longest_path(PRINTED_BROKERS)),
         "delay-pairwise-n": lambda s: best(increases(s, delay, s.homogeneous, PAIRWISE_N, MANUAL)),
         "delay-packing-above-fbf": lambda s: average(
             increases(s, delay, s.homogeneous, PACKING, FBF)
@@ -383,6 +395,32 @@ def _hops_and_delays() -> dict[str, Measure]:
         ),
     }
     return found
+
+
+def longest_path(brokers: int) -> int:
+    """Links of the longest path through MANUAL's tree of so many brokers.
+
+    >>> longest_path(7)
+    4
+    """
+    links: dict[str, list[str]] = {}
+    for one, other in make_shape("green", {"brokers": brokers}).links:
+        links.setdefault(one, []).append(other)
+        links.setdefault(other, []).append(one)
+
+    def farthest_from(start: str) -> tuple[str, int]:
+        depths, edge = {start: 0}, [start]
+        while edge:
+            here = edge.pop()
+            for other in links[here]:
+                if other not in depths:
+                    depths[other] = depths[here] + 1
+                    edge.append(other)
+        last = max(depths, key=lambda name: depths[name])
+        return last, depths[last]
+
+    end, _ = farthest_from(next(iter(links)))
+    return farthest_from(end)[1]
 
 
 def _hops_in_order(s: GreenSweeps) -> RowValue:
@@ -426,10 +464,10 @@ def _grape() -> dict[str, Measure]:
     found: dict[str, Measure] = {
         "grape-alone": _grape_alone,
         "rooted-average": lambda s: by_rooted_scheme(lambda name: best(_rooted_saving(s, name))),
-        "rooted-maximum": lambda s: by_rooted_scheme(lambda name: average(_rooted_peak(s, name))),
+        "rooted-maximum": lambda s: by_rooted_scheme(lambda name: farthest(_rooted_peak(s, name))),
         "maximum-homogeneous-above": _maximum_by_kind,
         "grape-input": lambda s: average(_grape_gain(s, mean_input, s.swept_nets, IOU)),
-        "grape-output": lambda s: average(_grape_gain(s, mean_output, s.swept_nets, IOU)),
+        "grape-output": lambda s: farthest(_grape_gain(s, mean_output, s.swept_nets, IOU)),
         "grape-hops-zero": lambda s: best(s.values_by_net(hops, s.heterogeneous, IOU), ".2f", ""),
     }
     for what, value in (("hops", hops), ("delay", delay)):
@@ -447,7 +485,7 @@ def by_rooted_scheme(measure: Callable[[str], RowValue]) -> RowValue:
 def _grape_alone(s: GreenSweeps) -> RowValue:
     placed = s.values_with_grape(mean_rate, s.swept_nets)
     plain = s.values_by_net(mean_rate, s.swept_nets, MANUAL)
-    return average({net: percent_less(placed[net], plain[net]) for net in placed})
+    return farthest({net: percent_less(placed[net], plain[net]) for net in placed})
 
 
 def _rooted_saving(s: GreenSweeps, name: str) -> dict[Net, float]:
@@ -496,7 +534,7 @@ def _metrics() -> dict[str, Measure]:
         "packing-maximum-above-fbf": lambda s: average(
             increases(s, peak_input, s.swept_nets, PACKING, FBF)
         ),
-        "packing-rate-as-fbf": lambda s: average(
+        "packing-rate-as-fbf": lambda s: farthest(
             increases(s, mean_rate, s.swept_nets, PACKING, FBF)
         ),
         "xor-hops": _xor_hops,
@@ -573,6 +611,8 @@ def _times() -> dict[str, Measure]:
         "time-bits": lambda s: _grow_with_bits(s, IOU),
         "gifs": _gifs,
         "poset-pruning": _pruning,
+        "search-order": _search_order,
+        "time-bits-more-with-cram": _bits_more_with_cram,
         "poset-insertions": lambda s: RowValue(poset_seconds(POSET_GROUPS)),
         "poset-insertion-order": _insertion_order,
     }
@@ -648,6 +688,30 @@ def _pruning(s: GreenSweeps) -> RowValue:
     )
 
 
+def _search_order(s: GreenSweeps) -> RowValue:
+    """To which power of the logarithm of all groups the computations for one of them grow, in the first search."""
+    found = [s.found[s.usual_case(net, IOU)].planning for net in s.homogeneous]
+    found.sort(key=lambda one: one.gifs)
+    each = {one.gifs: one.first / one.gifs for one in found}
+    if len(each) < 2:
+        return RowValue(math.nan)
+    return RowValue(
+        growth_exponent([math.log(gifs) for gifs in each], list(each.values())),
+        ", ".join(f"{gifs:,} groups: {count:.1f} each" for gifs, count in each.items()),
+    )
+
+
+def _bits_more_with_cram(s: GreenSweeps) -> RowValue:
+    """By how many percent CRAM-IOU takes more seconds longer for longer vectors than BIN PACKING does."""
+    longer = {}
+    for name in (IOU, PACKING):
+        took = {bits: s.value_of(plan_time, case) for bits, case in s.cases_by_bits(name).items()}
+        longer[name] = took[max(took)] - took[min(took)]
+    note = ", ".join(f"{name}: {seconds:.3f} s more" for name, seconds in longer.items())
+    base = max(longer[PACKING], 1e-6)  # it may be nothing
+    return RowValue(percent_more(longer[IOU], base), note)
+
+
 def poset_seconds(count: int) -> float:
     """CPU seconds that it takes to insert so many groups into the poset: thresholds of forty publishers' quotes."""
     bits = 1_280
@@ -682,6 +746,13 @@ def _bits() -> dict[str, Measure]:
         "bits-maximum": lambda s: _from_short_to_long(s, IOU, peak_rate, is_less=True),
         "bits-input": lambda s: _from_short_to_long(s, IOU, mean_input, is_less=False),
         "bits-delay": _delay_of_fewer,
+        "bits-allowance-needed": lambda s: RowValue(
+            sum(s.value_of(overloaded, case) for case in s.cases_without_allowance()),
+            ", ".join(
+                f"{case.algorithm}, {case.bits} bits: {s.value_of(overloaded, case):.0f}"
+                for case in s.cases_without_allowance()
+            ),
+        ),
         "bits-overloaded": lambda s: RowValue(
             sum(
                 s.value_of(overloaded, case)
@@ -722,6 +793,7 @@ def _related() -> dict[str, Measure]:
         "overload-pairwise-n": lambda s: _overloads(
             s, PAIRWISE_N, [net for net in s.heterogeneous if net != _fewest_net(s)]
         ),
+        "overload-of-output": _of_output,
         "pairwise-n-fewest": lambda s: RowValue(
             s.value_of(overloaded, s.usual_case(_fewest_net(s), PAIRWISE_N))
         ),
@@ -729,6 +801,20 @@ def _related() -> dict[str, Measure]:
             s.values_by_net(overloaded, s.homogeneous, PAIRWISE_N), ".0f", ""
         ),
     }
+
+
+def _of_output(s: GreenSweeps) -> RowValue:
+    """How many percent of the overloaded brokers were to send more than they can."""
+    runs = [
+        s.found[s.usual_case(net, name)]
+        for name in (AUTOMATIC, PAIRWISE_K, PAIRWISE_N)
+        for net in s.swept_nets
+    ]
+    over, output = (sum(getattr(one, what) for one in runs) for what in _OVERLOADS)
+    return RowValue(100 * output / over if over else math.nan, f"{output} of {over}")
+
+
+_OVERLOADS = ("overloaded", "overloaded_output")
 
 
 def _fewest_net(s: GreenSweeps) -> Net:

@@ -49,7 +49,7 @@ from runnel.planning.algorithms.overlay import build_overlay, drop_idle_brokers,
 from runnel.planning.algorithms.packing import Scheme
 from runnel.planning.documents.constraints import Constraints, Task, task_of
 from runnel.planning.layout import Layout, output_ratio, predict_loads
-from runnel.planning.load import MICRO, Bin, Capacity, Item, Traffic, scaling_for
+from runnel.planning.load import MICRO, PLAIN, Bin, Capacity, Item, Traffic, scaling_for
 from runnel.planning.network import Network
 from runnel.planning.planner import Outcome, PlanOptions, lay_out
 from runnel.planning.profiles import PublisherProfile, profiles_by_matching
@@ -108,6 +108,7 @@ class GreenResult:
     input: BrokerSpread
     output: BrokerSpread
     overloaded: int
+    overloaded_output: int  # of these, the brokers that were to send more than they can
     hops: float
     delay_ms: float
     rate_error: float  # |predicted / measured − 1| of the message rate, average over brokers
@@ -124,6 +125,8 @@ def run_case(case: GreenCase, place: Path, seed: int) -> tuple[GreenResult, dict
     """Plan, run and measure one case; also how long it took. The trace is removed, because traces are large."""
     began = time.perf_counter()
     network = profile_network(case.net, case.bits, seed)
+    if not case.is_scaled:
+        network = replace(network, scaling=PLAIN)
     cpu = time.process_time()
     outcome = plan_case(case, network, seed)
     plan_cpu_s = time.process_time() - cpu
@@ -236,6 +239,7 @@ def measure(run: ScenarioRun, outcome: Outcome, network: Network, plan_cpu_s: fl
         input=spread(load.input_ratio),
         output=spread(load.output_ratio),
         overloaded=int(np.sum((load.output_ratio > 1) | (load.input_ratio > 1))),
+        overloaded_output=int(np.sum(load.output_ratio > 1)),
         hops=float(np.mean(hop_counts(trace, window))),
         delay_ms=(float(np.mean(delays(trace, window))) + run.client_wait_ns) / 1e6 + CLIENT_MS,
         rate_error=_mean_error(rates, load.message_rate),

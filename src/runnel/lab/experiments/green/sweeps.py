@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,6 +170,10 @@ class GreenSweeps:
         ]
         return {getattr(c.net, key): c for c in sorted(same, key=lambda c: getattr(c.net, key))}
 
+    def cases_without_allowance(self) -> list[GreenCase]:
+        """Runs with the shortest vectors, whose load is reckoned without the paper's allowance."""
+        return [case for case in self.found if not case.is_scaled]
+
     def longer_case(self, algorithm: str) -> GreenCase:
         """The one run that is longer than usual."""
         usual = self.usual_case(self.small, algorithm)
@@ -178,14 +182,16 @@ class GreenSweeps:
             key=lambda c: c.minutes,
         )
 
-    def capacity_aware_results(self, nets: Iterable[Net]) -> dict[GreenCase, GreenResult]:
-        """Usual runs of the algorithms that know what brokers can take."""
+    def capacity_aware_results(
+        self, nets: Iterable[Net], names: Collection[str] = AWARE
+    ) -> dict[GreenCase, GreenResult]:
+        """Usual runs of the algorithms that know what brokers can take, or of some of them."""
         wanted = set(nets)
         return {
             case: self.found[case]
             for case in self.found
             if case.net in wanted
-            and case.algorithm in AWARE
+            and case.algorithm in names
             and case == self.usual_case(case.net, case.algorithm)
         }
 

@@ -16,6 +16,10 @@ Chosen, since Fig. 4b, which has them, is not in our text:
   publisher and its subscribers run on one machine, far from most of their brokers. Cluster: 0.2 ms each.
 - Matching takes as long as in the inventories of balance (10 µs per subscription and 100 µs besides at 1,000 MHz): on
   the cluster at the printed 1.86 GHz; in the wide area five times slower, as machines there are shared.
+- Overloads happened on PlanetLab, whose machines are not known to us. They are made by slower matching, `shared_with`:
+  so much slower that static's busiest brokers cannot keep up, which is calibrated on the printed one to three.
+- Publishers measure no brokers, which are equally far for them here: all ways to clients take the same time. How long
+  pings take is measured in cases of its own: one broker after the other, as on PlanetLab, and at once.
 - Bandwidth has no limit. Covering is on. GRAPE moves a publisher for any gain, as in the paper.
 
 The message rate of a broker is that of *all* messages that come in: the paper's POP has the higher one "due to the
@@ -64,6 +68,12 @@ RATE_PER_MIN = 90.0
 GAIN_PERCENT = 0.0  # as in the paper; brokers have a minimum by default
 WARM_UP, MEASURED = 3, 2  # trace sessions
 Mix = Literal["enterprise", "random"]
+Pings = Literal["", "at once", "in series", "once"]
+"""Usual: none. At once: five to each broker, all brokers at the same time. In series: one broker after the other, as on
+PlanetLab. Once: a single one to each, all at the same time, as on the cluster."""
+SERIES_TIMEOUT_S = 60.0
+"""How long GRAPE waits for pings in series, which take longer than it usually waits."""
+DRAIN_S = 3_600.0  # what brokers that are overloaded have left over
 
 
 class Model(NamedTuple):
@@ -87,6 +97,13 @@ def wide_with(latency_ms: float) -> Model:
         return WIDE
     name = f"wide area of {latency_ms:g} ms"
     return WIDE._replace(name=name, latency_ms=latency_ms, client_ms=latency_ms)
+
+
+def shared_with(times: float) -> Model:
+    """The wide area with machines on which matching takes so many times as long."""
+    name = f"wide area, matching {times:g} times as long"
+    each, base = times * WIDE.match_us_each, times * WIDE.match_us_base
+    return WIDE._replace(name=name, match_us_each=each, match_us_base=base)
 
 
 class Pace(NamedTuple):
@@ -114,6 +131,8 @@ class PlacementCase:
     rate_per_min: float = RATE_PER_MIN
     brokers: int = 0  # 0: as many as usual
     gain_percent: float = GAIN_PERCENT  # GRAPE moves no publisher for less
+    publishers: int = 0  # 0: as many as usual
+    pings: Pings = ""  # how a publisher measures brokers
 
     @property
     def name(self) -> str:
@@ -130,6 +149,10 @@ class PlacementCase:
             parts.append(f"{self.rate_per_min:g} per minute")
         if self.brokers:
             parts.append(f"{self.brokers} brokers")
+        if self.publishers:
+            parts.append(f"{self.publishers} publishers")
+        if self.pings:
+            parts.append(f"pings {self.pings}")
         if self.gain_percent != GAIN_PERCENT:
             parts.append(f"gain {self.gain_percent:g}%")
         return ", ".join(parts)
@@ -151,7 +174,11 @@ class PlacementCase:
             "topology": {"shape": "placement", "brokers": brokers, "fan_out": self.fan_out},
             "workload": {
                 **{"name": "stocks", "templates": "placement", "mix": self.mix},
-                **{"brokers": brokers, "on_brokers": self.x, "publishers": pace.publishers},
+                **{
+                    "brokers": brokers,
+                    "on_brokers": self.x,
+                    "publishers": self.publishers or pace.publishers,
+                },
                 **{"rate_per_min": rate_per_min, "order": "shuffled"},
             },
             "network": {
@@ -163,7 +190,11 @@ class PlacementCase:
                 "match_us_each": model.match_us_each,
                 "match_us_base": model.match_us_base,
             },
-            "time": {"warm_up_s": end_s - measure_s, "measure_s": measure_s},
+            "time": {
+                **{"warm_up_s": end_s - measure_s, "measure_s": measure_s},
+                "drain_s_max": DRAIN_S,
+            },
+            "clients": {"pings": "at once" if self.pings == "once" else self.pings or "none"},
             "trace": {"interval_s": interval_s},
         }
         if self.algorithm != STATIC:
@@ -177,6 +208,12 @@ class PlacementCase:
         metric, weight = self.algorithm.rstrip("%").split()
         grape: dict[str, Any] = {"algorithm": "grape", "g_threshold": self.threshold}
         grape["gain_percent_min"] = self.gain_percent
+        if self.pings == "in series":
+            grape["answer_timeout_s"] = SERIES_TIMEOUT_S
+        # Only the pings are looked at, except for the one row that compares the two ways on the cluster.
+        grape["dry_run"] = self.pings == "at once" or (self.pings != "" and self.model == WIDE)
+        if self.pings == "once":
+            grape["ping_samples"] = 1
         return grape | {"metric": metric, "weight_percent": float(weight)}
 
 
@@ -204,8 +241,12 @@ class PlacementResult:
     moved_again: int  # publishers that were moved more than once
     decided_s: float  # how long after the start a publisher was first decided about
     selections: tuple[tuple[int, float], ...]
-    """GRAPE: for each publisher, links to the broker first chosen, and seconds from the last sample until then."""
+    """For each publisher, links to the broker first chosen, and seconds that it took to choose it, without pings."""
+    pings: tuple[tuple[int, float], ...]
+    """For each publisher, how many brokers it measured for the first decision, and how many seconds that took."""
+    migration_messages: int  # of all migrations
     memory: float  # what placement adds to what brokers keep
+    memory_mb: float  # as megabytes of a broker
     places: Mapping[str, str]  # where each publisher is at the end
     delivered: DeliveryCheck
     drained: bool
@@ -248,8 +289,14 @@ def measure(run: ScenarioRun) -> PlacementResult:
         decided_s=float(np.mean([one.time_ns - info.zero_ns for one in first.values()])) / SECOND
         if first
         else 0.0,
-        selections=_selections(trace, first, neighbours),
+        selections=tuple(
+            (_count_links(neighbours, one.at, one.to), one.selection_s)
+            for _, one in sorted(first.items())
+        ),
+        pings=tuple((one.pinged, one.pings_s) for _, one in sorted(first.items())),
+        migration_messages=sum(counts.get(name, 0) for name in ("Mum", "Mcm")),
         memory=kept["placement"] / kept["broker"] if kept else 0.0,
+        memory_mb=kept["placement"] / info.brokers / 1e6 if kept else 0.0,
         places=_places(trace),
         # Every route was there before time zero, so nobody needs a grace.
         delivered=check_deliveries(trace, Window(info.zero_ns, info.window_end_ns), grace_ns=0),
@@ -274,10 +321,12 @@ def _messages(trace: Trace, zero_ns: int, end_ns: int) -> dict[str, int]:
 class FirstDecision(NamedTuple):
     """The first decision about a publisher."""
 
-    algorithm: str
     at: str
     to: str
     time_ns: int
+    selection_s: float
+    pinged: int
+    pings_s: float
 
 
 def _first_decisions(notes: list[dict[str, Any]]) -> dict[str, FirstDecision]:
@@ -285,30 +334,12 @@ def _first_decisions(notes: list[dict[str, Any]]) -> dict[str, FirstDecision]:
     for note in notes:
         if note["kind"] == "placement":
             detail = json.loads(note["detail"])
-            names = (detail["algorithm"], detail["at"], detail["to"])
-            first.setdefault(detail["publisher"], FirstDecision(*names, note["time_ns"]))
+            decision = FirstDecision(
+                *(detail["at"], detail["to"], note["time_ns"], detail["selection_s"]),
+                *(detail.get("pinged", 0), detail.get("pings_s", 0.0)),
+            )
+            first.setdefault(detail["publisher"], decision)
     return first
-
-
-def _selections(
-    trace: Trace, first: Mapping[str, FirstDecision], neighbours: Mapping[str, set[str]]
-) -> tuple[tuple[int, float], ...]:
-    """How long GRAPE takes from the end of a session to its decision, with the usual threshold."""
-    rows = trace.read("publications", columns=["time_ns", "publisher"])
-    rows = rows.sort_by([("time_ns", "ascending")])
-    times: dict[str, list[int]] = {}
-    for name, time_ns in zip(
-        rows["publisher"].to_pylist(), rows["time_ns"].to_pylist(), strict=True
-    ):
-        times.setdefault(name, []).append(time_ns)
-    return tuple(
-        (
-            _count_links(neighbours, one.at, one.to),
-            (one.time_ns - times[name][THRESHOLD - 1]) / SECOND,
-        )
-        for name, one in sorted(first.items())
-        if one.algorithm == "grape" and len(times[name]) >= THRESHOLD
-    )
 
 
 def _neighbours(trace: Trace) -> dict[str, set[str]]:

@@ -13,10 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runnel.lab.experiment import ByCase, ExperimentContext, ExperimentStep, Scale, experiment
+from runnel.lab.experiment import (
+    ByCase,
+    ExperimentContext,
+    ExperimentStep,
+    Jobs,
+    Scale,
+    experiment,
+    measured_runs,
+)
 from runnel.lab.experiments.placement.cases import (
     ALGORITHMS,
     CLUSTER,
+    DELAY,
     GRAPE,
     LOAD,
     MEASURED,
@@ -28,8 +37,10 @@ from runnel.lab.experiments.placement.cases import (
     Mix,
     Model,
     Pace,
+    Pings,
     PlacementCase,
     measure,
+    shared_with,
     wide_with,
 )
 from runnel.lab.experiments.placement.figures import charts, table
@@ -39,6 +50,7 @@ from runnel.lab.report import Findings
 
 DEFAULT_GAIN = 5.0
 """Percent for which brokers move a publisher at least, if nobody says otherwise; the paper has no such minimum."""
+PINGED_WEIGHTS = (LOAD, "load 1%", "delay 1%", DELAY)
 TITLE = "Publisher placement on 63 brokers: POP and GRAPE"
 QUICK = (
     " This is the quick scale: with so few publishers, where each happens to start decides which rows near their bound "
@@ -63,7 +75,11 @@ class PlacementExtent:
     rates_per_min: tuple[float, ...]
     latencies_ms: tuple[float, ...]
     more_brokers: int  # about as many as the paper's cluster had
+    shared: float  # so many times as long matching takes where brokers overload
+    rate_of_series: float  # of publishers that measure brokers one after the other, which outlasts a fast session
     seconds_each: float
+    hundreds: int = 255  # brokers of a large balanced tree
+    publishers_of_hundreds: int = 50  # which have 2,000 subscribers
 
     def cases(self) -> list[PlacementCase]:
         """Every run once."""
@@ -108,7 +124,31 @@ class PlacementExtent:
         found += [
             middle.vary(algorithm=algorithm, brokers=self.more_brokers) for algorithm in ALGORITHMS
         ]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys([*found, *self._overloads(), *self._pings(), *self._hundreds()]))
+
+    def _overloads(self) -> list[PlacementCase]:
+        """The wide area with machines that cannot keep up."""
+        model = shared_with(self.shared)
+        return [PlacementCase(model, "random", self.at, name) for name in ALGORITHMS]
+
+    def _pings(self) -> list[PlacementCase]:
+        """Publishers that measure brokers in other ways, with subscribers on as many brokers as there are."""
+        usual = PlacementCase(WIDE, "enterprise", self.pace.brokers, "delay 1%")
+        usual = usual.vary(rate_per_min=self.rate_of_series)
+        kinds: list[tuple[Model, Pings]] = [
+            *((WIDE, "in series"), (CLUSTER, "in series"), (CLUSTER, "once"))
+        ]
+        weights = PlacementCase(CLUSTER, "enterprise", self.at, LOAD, pings="at once")
+        return [
+            *(usual.vary(model=model, pings=pings) for model, pings in kinds),
+            *(weights.vary(algorithm=name) for name in PINGED_WEIGHTS),
+        ]
+
+    def _hundreds(self) -> list[PlacementCase]:
+        """Hundreds of brokers, thousands of clients."""
+        usual = PlacementCase(CLUSTER, "enterprise", self.at, LOAD)
+        usual = usual.vary(brokers=self.hundreds, publishers=self.publishers_of_hundreds)
+        return [usual.vary(algorithm=name) for name in (LOAD, POP)]
 
 
 EXTENTS: dict[Scale, PlacementExtent] = {
@@ -126,7 +166,10 @@ EXTENTS: dict[Scale, PlacementExtent] = {
         rates_per_min=(30.0,),
         latencies_ms=(80.0,),
         more_brokers=127,
+        shared=24.0,
+        rate_of_series=RATE_PER_MIN / 5,
         seconds_each=1.2,
+        publishers_of_hundreds=8,
     ),
     "paper": PlacementExtent(
         Pace(63, publishers=40, faster=1.0),
@@ -142,6 +185,8 @@ EXTENTS: dict[Scale, PlacementExtent] = {
         rates_per_min=(30.0, 60.0, 120.0, 240.0),
         latencies_ms=(10.0, 20.0, 80.0),
         more_brokers=127,
+        shared=3.5,
+        rate_of_series=RATE_PER_MIN,
         seconds_each=5,
     ),
 }
@@ -152,18 +197,36 @@ def steps(scale: Scale) -> Sequence[ExperimentStep]:
     plan = EXTENTS[scale]
     usual = (WARM_UP + MEASURED) * THRESHOLD  # publications of each publisher
     return [
-        ExperimentStep(case.name, plan.seconds_each * (case.publications or usual) / usual)
+        ExperimentStep(
+            case.name,
+            plan.seconds_each
+            * (case.publications or usual)
+            / usual
+            * (case.publishers or plan.pace.publishers)
+            / plan.pace.publishers,
+        )
         for case in plan.cases()
     ]
 
 
-@experiment("placement", TITLE, steps, Path(__file__).with_name("claims.toml"))
+def jobs(scale: Scale) -> Jobs:
+    """Every run, and what is measured of it."""
+    plan = EXTENTS[scale]
+    scenarios = {case.name: case.scenario(plan.pace) for case in plan.cases()}
+    return measured_runs(scenarios, measure)
+
+
+@experiment(
+    *("placement", TITLE, steps, Path(__file__).with_name("claims.toml")),
+    setting=lambda scale: setting(EXTENTS[scale]),
+    measured=lambda: measures().keys(),
+    jobs=jobs,
+)
 def run(context: ExperimentContext) -> Findings:
     """Run all cases, and compare them with the paper."""
     plan = EXTENTS[context.scale]
     cases = {case.name: case for case in plan.cases()}
-    scenarios = {name: case.scenario(plan.pace) for name, case in cases.items()}
-    found = context.simulate_all(scenarios, measure)
+    found = context.run_jobs(*jobs(context.scale))
     sweeps = PlacementSweeps(ByCase({case: name for name, case in cases.items()}, found), plan.at)
     values = context.measure_rows(measures(), sweeps)
     findings = Findings("placement", TITLE, setting(plan), values)
@@ -182,8 +245,8 @@ def setting(plan: PlacementExtent) -> str:
         "overhead; *wide area* is 20 to 60 ms between "
         "brokers and 40 ms to clients, *cluster* 0.2 ms each; matching takes 5.4 µs for each subscription in the "
         "table and 54 µs besides on the cluster (balance's inventories at 1.86 GHz), five times that in the wide "
-        "area; covering is on, bandwidth has no limit. GRAPE moves a publisher for any gain. RowValue "
-        "are two trace sessions of 100 publications "
+        "area; covering is on, bandwidth has no limit. GRAPE moves a publisher for any gain; publishers measure "
+        "brokers only where pings are timed. Measured are two trace sessions of 100 publications "
         f"({MEASURED * 60 * THRESHOLD / rate:.0f} s) after three of warm-up; where thresholds are swept, the end of "
         f"{plan.publications:,} publications ({plan.publications / rate:.0f} min). Message rates count all "
         "messages, those of placement too; overhead is the share of the messages since the start that placement added: "

@@ -36,9 +36,11 @@ from runnel.lab.experiments.placement.sweeps import (
     delay,
     hops,
     memory,
+    memory_mb,
     message_rate,
     output,
     overhead,
+    pings,
     publication_rate,
     response,
     selection,
@@ -64,6 +66,10 @@ VALUES: Mapping[str, Value] = {
 }
 VISIBLE = 1.0  # percent: of two that differ by less, none is higher or lower
 LONG_PATH = 10
+FEW = 4  # values of X
+PINGED = 63
+LARGER = (63, 127, 255)
+"""Brokers of balanced trees."""
 CHOICES = 21
 METRICS: tuple[Metric, ...] = ("load", "delay")
 
@@ -206,7 +212,7 @@ def _enterprise() -> dict[str, Measure]:
         "same-broker": _same_broker,
         "delay-load-above-static": _slower_than_static,
         "delay-little-on-cluster": _little_on_cluster,
-        "relocations": lambda s: RowValue(max(one.moved_again for one in s.found.values())),
+        "relocations": _relocations,
     }
     for where, model in MODELS.items():
         for what in ("rate", "input", "output"):
@@ -251,12 +257,24 @@ def _lowest_delay(s: PlacementSweeps, model: Model, fan_out: int = 2) -> RowValu
         for x, mine in values[DELAY].items()
     }
     beaten = sum(percent > VISIBLE for percent in lost.values())
-    return RowValue(beaten if lost else math.nan, f"above the lowest by {by_x(lost)}")
+    weight = 1 if len(lost) >= FEW else 2  # of so few, one is not "almost all"
+    return RowValue(weight * beaten if lost else math.nan, f"above the lowest by {by_x(lost)}")
 
 
-def _above(s: PlacementSweeps, value: Value, model: Model, one: str, other: str) -> RowValue:
+def _relocations(s: PlacementSweeps) -> RowValue:
+    """In how many of the runs with the paper's settings a publisher is moved more than once, and of how many runs."""
+    moved = {
+        case: s.found[case].moved_again for case in s.usual_cases() if case.algorithm != STATIC
+    }
+    again = sum(count > 0 for count in moved.values())
+    return RowValue(max(moved.values()), f"so in {again} of {len(moved)} runs")
+
+
+def _above(
+    s: PlacementSweeps, value: Value, model: Model, one: str, other: str, fan_out: int = 2
+) -> RowValue:
     """By how many percent one is above the other, on average over X beyond 1."""
-    ours, theirs = (enterprise(s, value, model, name) for name in (one, other))
+    ours, theirs = (enterprise(s, value, model, name, fan_out) for name in (one, other))
     above = {x: percent_above(ours[x], theirs[x]) for x in ours}
     return RowValue(mean(above.values()), by_x(above), {"x": above})
 
@@ -336,6 +354,10 @@ def _fan_out() -> dict[str, Measure]:
     found: dict[str, Measure] = {
         "rate-lowest-fan-out-4": partial(_lowest, value=message_rate, model=WIDE, fan_out=4),
         "delay-lowest-fan-out-4": partial(_lowest_delay, model=WIDE, fan_out=4),
+        "input-lowest-fan-out-4": partial(_lowest, value=utilisation, model=WIDE, fan_out=4),
+        "hops-sacrificed-fan-out-4": partial(
+            _above, value=hops, model=WIDE, one=LOAD, other=DELAY, fan_out=4
+        ),
     }
     for who, load_first, delay_first in (("pop", POP, POP), ("grape", LOAD, DELAY)):
         for what, value, algorithm in (
@@ -385,7 +407,13 @@ def _costs() -> dict[str, Measure]:
         "memory-grape-above-pop": lambda s: RowValue(
             _most(s, memory, GRAPE)[0] - _most(s, memory, (POP,))[0]
         ),
+        "memory-pop-mb": lambda s: RowValue(*_most(s, memory_mb, (POP,))),
+        "memory-grape-mb": lambda s: RowValue(*_most(s, memory_mb, GRAPE)),
+        "memory-grape-above-pop-mb": lambda s: RowValue(
+            _most(s, memory_mb, GRAPE)[0] - _most(s, memory_mb, (POP,))[0]
+        ),
         "far-less-control": _far_less_control,
+        "migration-messages": _migration_messages,
     }
 
 
@@ -417,6 +445,20 @@ def _far_less_control(s: PlacementSweeps) -> RowValue:
     return RowValue(fewer[least], f"the least: {least.name}")
 
 
+def _migration_messages(s: PlacementSweeps) -> RowValue:
+    """Mum and Mcm for each broker on the path of a migration, in the run with most; a path has O(log N) brokers."""
+    each = {
+        case: found.migration_messages / sum(links + 1 for links, _ in found.pauses)
+        for case, found in s.found.items()
+        if found.pauses and not found.undone
+    }
+    if not each:
+        return RowValue(math.nan)
+    most = max(each, key=lambda case: each[case])
+    longest = max(links for case in each for links, _ in s.found[case].pauses)
+    return RowValue(each[most], f"{most.name}; the longest path of all has {longest} links")
+
+
 # -- times --------------------------------------------------------------------------------------------------------
 
 
@@ -430,7 +472,25 @@ def _times() -> dict[str, Measure]:
         "selection-cluster": partial(_selection, model=CLUSTER),
         "selection-by-subscribers": _selection_by_subscribers,
         "selection-by-path": _selection_by_path,
-        "pings-at-once": _pings_at_once,
+        "selection-above-pop": _selection_above_pop,
+        "selection-pop-by-subscribers": _pop_by_subscribers,
+        "selection-pop-by-path": _pop_by_path,
+        "pings-wide": partial(_pings, model=WIDE, kind="in series"),
+        "pings-cluster": partial(_pings, model=CLUSTER, kind="in series"),
+        "pings-at-once": partial(_pings, model=CLUSTER, kind="once"),
+        "pings-at-once-delay": lambda s: RowValue(
+            percent_above(
+                *(
+                    s.value_of(delay, s.case_with_pings(CLUSTER, kind))
+                    for kind in ("once", "in series")
+                )
+            )
+        ),
+        "pings-delay-1": _slowest_pings,
+        "pings-load-100": lambda s: RowValue(s.value_of(pings, s.cases_with_pings()[LOAD])),
+        "hundreds": lambda s: _hundreds(s, selection, " s"),
+        "hundreds-overhead": lambda s: _hundreds(s, overhead, "%"),
+        "selection-order": _selection_order,
         "tia-size": lambda s: RowValue(tia_bytes()),
         "selection-70-ms": lambda s: RowValue(
             selection_ms(), f"the longest of {CHOICES}: all of 63 brokers have subscribers"
@@ -505,11 +565,77 @@ def _selection_by_path(s: PlacementSweeps) -> RowValue:
     return RowValue(percent_above(took[max(took)], took[min(took)]), note)
 
 
-def _pings_at_once(s: PlacementSweeps) -> RowValue:
-    """Seconds by which the selection of `delay 100%` takes longer: `load 100%` asks for no pings."""
-    fast, slow = (s.values_by_x(selection, CLUSTER, "enterprise", name) for name in (LOAD, DELAY))
-    took = {x: slow[x] - fast[x] for x in slow}
-    return RowValue(took[max(took)], by_x(took, ".4f", " s"))
+def _selection_above_pop(s: PlacementSweeps) -> RowValue:
+    """By how many percent GRAPE's selection takes longer, on average over X; the testbed where it is so the least."""
+    took = {
+        where: [mean(enterprise(s, selection, model, name).values()) for name in (LOAD, POP)]
+        for where, model in MODELS.items()
+    }
+    above = {where: percent_above(*both) for where, both in took.items()}
+    note = ", ".join(
+        f"{where}: {ours:.4f} s, POP {pop:.4f} s" for where, (ours, pop) in took.items()
+    )
+    return RowValue(min(above.values()), note)
+
+
+def _pop_by_subscribers(s: PlacementSweeps) -> RowValue:
+    """By how many percent POP's selection takes longer for each link of the path, at the largest X."""
+    each: dict[int, float] = {}
+    for x, case in s.cases_by_x(WIDE, "enterprise", POP).items():
+        took = [seconds / links for links, seconds in s.found[case].selections if links]
+        if took:
+            each[x] = mean(took)
+    if len(each) < 2:
+        return RowValue(math.nan)
+    return RowValue(
+        percent_above(each[max(each)], each[min(each)]), by_x(each, ".4f", " s for each link")
+    )
+
+
+def _pop_by_path(s: PlacementSweeps) -> RowValue:
+    """Correlation of the path and the time of POP's selection, in the wide area."""
+    cases = s.cases_by_x(WIDE, "enterprise", POP).values()
+    found = [one for case in cases for one in s.found[case].selections]
+    if len({links for links, _ in found}) < 3:
+        return RowValue(math.nan, f"{len(found)} selections")
+    lengths, took = zip(*found, strict=True)
+    return RowValue(statistics.correlation(lengths, took), f"{len(found)} selections")
+
+
+def _pings(s: PlacementSweeps, model: Model, kind: str) -> RowValue:
+    """Seconds for 63 brokers; each publisher measures the brokers that its publications reach, so in proportion."""
+    found = [one for one in s.found[s.case_with_pings(model, kind)].pings if one[0]]
+    if not found:
+        return RowValue(math.nan, "nobody was asked")
+    counts, took = [count for count, _ in found], [seconds for _, seconds in found]
+    note = f"{mean(took):.3f} s for {mean(counts):.1f} brokers, on average over {len(found)} publishers"
+    if kind == "once":  # the farthest decides, however many there are
+        return RowValue(mean(took), note)
+    return RowValue(PINGED * sum(took) / sum(counts), note)
+
+
+def _slowest_pings(s: PlacementSweeps) -> RowValue:
+    """By how many milliseconds pings take longer with `delay 1%` than with the slowest other weight."""
+    found = {name: 1e3 * s.value_of(pings, case) for name, case in s.cases_with_pings().items()}
+    others = [took for name, took in found.items() if name != "delay 1%"]
+    note = ", ".join(f"{name}: {took:.2f} ms" for name, took in found.items())
+    return RowValue(found["delay 1%"] - max(others), note)
+
+
+def _hundreds(s: PlacementSweeps, value: Value, unit: str) -> RowValue:
+    """The most of both algorithms on hundreds of brokers with thousands of clients."""
+    found = {case: s.value_of(value, case) for case in s.large_cases()}
+    note = ", ".join(f"{case.algorithm}: {one:.4g}{unit}" for case, one in found.items())
+    return RowValue(max(found.values()), note)
+
+
+def _selection_order(s: PlacementSweeps) -> RowValue:
+    """To which power of the number of brokers the time of the computation grows."""
+    took = {brokers: selection_ms(brokers, middle=True) for brokers in LARGER}
+    slope, _ = statistics.linear_regression(
+        [math.log(count) for count in took], [math.log(ms) for ms in took.values()]
+    )
+    return RowValue(slope, ", ".join(f"{count}: {ms:.2f} ms" for count, ms in took.items()))
 
 
 def tia_bytes() -> float:
@@ -523,9 +649,9 @@ def tia_bytes() -> float:
     return many - few
 
 
-def selection_ms() -> float:
-    """How long GRAPE takes to choose among 63 brokers that all have subscribers: the longest of a few."""
-    shape = make_shape("placement")
+def selection_ms(brokers: int = 63, *, middle: bool = False) -> float:
+    """How long GRAPE takes to choose among brokers that all have subscribers: the longest of a few, or the median."""
+    shape = make_shape("placement", {"brokers": brokers})
     neighbours: dict[str, list[str]] = {name: [] for name in shape.brokers}
     for one, other in shape.links:
         neighbours[one].append(other)
@@ -546,7 +672,7 @@ def selection_ms() -> float:
         began = time.perf_counter()
         choose(reports, shape.brokers[-1], METRICS[place % 2], 50.0)
         took.append((time.perf_counter() - began) * 1e3)
-    return max(took)
+    return statistics.median(took) if middle else max(took)
 
 
 # -- §V-B2: the random workload -----------------------------------------------------------------------------------
@@ -566,6 +692,8 @@ def _random() -> dict[str, Measure]:
         ),
         "random-overloads": _overloads,
         "random-no-overloads": _no_overloads,
+        "random-prevents-overloads": _prevented,
+        "random-overload-delay": _overload_delay,
         "random-weights": _random_weights,
     }
     for what, value in VALUES.items():
@@ -642,8 +770,7 @@ def _random_overhead(s: PlacementSweeps) -> RowValue:
 
 
 def _count_overloaded(s: PlacementSweeps, name: str) -> int:
-    cases = s.cases_by_x(WIDE, "random", name).values()
-    return max(s.found[case].overloaded for case in cases)
+    return max(s.found[case].overloaded for case in s.cases_on_shared_machines(name))
 
 
 def _overloads(s: PlacementSweeps) -> RowValue:
@@ -653,9 +780,31 @@ def _overloads(s: PlacementSweeps) -> RowValue:
 
 def _no_overloads(s: PlacementSweeps) -> RowValue:
     """It says something only where others are overloaded."""
-    if not _overloads(s).value:
+    others = _overloads(s)
+    if not others.value:
         return RowValue(math.nan, "no algorithm overloads a broker here")
-    return RowValue(_count_overloaded(s, LOAD))
+    return RowValue(_count_overloaded(s, LOAD), f"others: {others.note}")
+
+
+def _prevented(s: PlacementSweeps) -> RowValue:
+    """By how many percent `load 100%` overloads fewer brokers than static."""
+    ours, static = (_count_overloaded(s, name) for name in (LOAD, STATIC))
+    return RowValue(-percent_above(ours, static), f"{ours} instead of {static}")
+
+
+def _overload_delay(s: PlacementSweeps) -> RowValue:
+    """How many times as long deliveries take where brokers are overloaded, of those that overload some."""
+    times = {
+        name: s.value_of(delay, case) / s.value_of(delay, case.vary(model=WIDE))
+        for name in (STATIC, POP, DELAY)
+        for case in s.cases_on_shared_machines(name)
+        if s.found[case].overloaded
+    }
+    if not times:
+        return RowValue(math.nan, "no algorithm overloads a broker here")
+    return RowValue(
+        min(times.values()), ", ".join(f"{name}: {one:.1f} times" for name, one in times.items())
+    )
 
 
 def _random_weights(s: PlacementSweeps) -> RowValue:

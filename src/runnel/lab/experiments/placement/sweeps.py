@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from runnel.lab.experiments.placement.cases import (
+    ALGORITHMS,
     CLUSTER,
     STATIC,
     WIDE,
@@ -55,9 +56,20 @@ def response(case: PlacementCase, found: PlacementResult) -> float:
     return found.decided_s
 
 
+def memory_mb(case: PlacementCase, found: PlacementResult) -> float:
+    """The same in megabytes, for each broker."""
+    return found.memory_mb
+
+
 def selection(case: PlacementCase, found: PlacementResult) -> float:
-    """Seconds from the last sample to the decision; NaN for others than GRAPE."""
+    """Seconds that it took to choose a broker, without pings; NaN if nothing was chosen."""
     took = [seconds for _, seconds in found.selections]
+    return sum(took) / len(took) if took else math.nan
+
+
+def pings(case: PlacementCase, found: PlacementResult) -> float:
+    """Seconds that a publisher took to measure brokers."""
+    took = [seconds for _, seconds in found.pings]
     return sum(took) / len(took) if took else math.nan
 
 
@@ -155,6 +167,33 @@ class PlacementSweeps:
         """Runs like one, by the number of brokers; 0: as many as usual."""
         cases = [c for c in self.found if c.vary(brokers=0) == usual]
         return {c.brokers: c for c in sorted(cases, key=lambda c: c.brokers)}
+
+    def cases_on_shared_machines(self, algorithm: str) -> list[PlacementCase]:
+        """Runs in the wide area in which brokers cannot keep up."""
+        usual = self.case_at_fixed_x(WIDE, "random", algorithm)
+        return [c for c in self.found if c.model != WIDE and c.vary(model=WIDE) == usual]
+
+    def case_with_pings(self, model: Model, pings: str) -> PlacementCase:
+        """The run in which publishers measure brokers in this way."""
+        return next(c for c in self.found if c.model == model and c.pings == pings)
+
+    def cases_with_pings(self) -> dict[str, PlacementCase]:
+        """Runs by algorithm in which publishers measure brokers at once."""
+        return {c.algorithm: c for c in self.found if c.pings == "at once"}
+
+    def large_cases(self) -> list[PlacementCase]:
+        """Runs on hundreds of brokers with thousands of clients."""
+        return [case for case in self.found if case.publishers]
+
+    def usual_cases(self) -> list[PlacementCase]:
+        """Runs with the paper's settings: nothing is varied but X, the fan-out, the algorithm and the testbed."""
+        return [
+            case
+            for case in self.found
+            if case == PlacementCase(case.model, case.mix, case.x, case.algorithm, case.fan_out)
+            and case.model in (WIDE, CLUSTER)
+            and case.algorithm in ALGORITHMS
+        ]
 
     def cases_by_weight(self, metric: str, mix: Mix = "enterprise") -> dict[int, PlacementCase]:
         """Runs of GRAPE on the cluster by weight, the lowest first."""
