@@ -12,6 +12,10 @@ peers say it to each other, in acknowledgements (`Ack.watermark_ns`), from the e
 A watermark overtakes the data that it speaks of, so it says how many data frames come before it (`Link`). It rises with
 the ticks of brokers, and so it is some heartbeats old. It falls, at once, when somebody comes whose is lower.
 
+A neighbour is told the first watermark of a run of the link at once, behind all advertisements: before any route leads
+over the link, and so before anybody is ready for what comes over it. For that may have been published before the link
+began, when a subscriber who has moved here since was ready elsewhere: the link's own age says nothing.
+
 In the other direction peers say how far they have handed on what came (`Ack.handed_ns`): all that was published before
 that time is with whoever it is for, at the far edge. A client has what it has acknowledged; a broker tells a neighbour
 the lowest of all other links, and never more than the neighbour's own watermark, since it cannot have handed on what
@@ -43,10 +47,19 @@ class Watermarks:
         """A link starts fresh. From a client nothing has come yet; what lies behind a neighbour may be older."""
         if link.is_client:
             link.expect_watermark(self._time_of_day())
+        elif link.is_neighbour:
+            self._promise_first()
 
     def rise(self) -> None:
         """Promise every peer what all others have promised; the next acknowledgement says it."""
         now = self._time_of_day()
+        lowest, second, slowest = self._lowest(now)
+        for link in self._sources():
+            link.promise_watermark(second if link is slowest and not link.is_client else lowest)
+        self._report_handed(lowest, now)
+
+    def _lowest(self, now: int) -> tuple[int, int, Link | None]:
+        """The lowest watermark of all links, the lowest of all but one link, and that link."""
         lowest = second = now
         slowest = None
         for link in self._sources():
@@ -55,9 +68,18 @@ class Watermarks:
                 lowest, second, slowest = watermark_ns, lowest, link
             elif watermark_ns < second:
                 second = watermark_ns
-        for link in self._sources():
-            link.promise_watermark(second if link is slowest and not link.is_client else lowest)
-        self._report_handed(lowest, now)
+        return lowest, second, slowest
+
+    def _promise_first(self) -> None:
+        """Tell neighbours that were promised nothing yet what all others have promised, if these have."""
+        new = [link for link in self._sources() if link.is_neighbour and not link.promised_ns]
+        if not new:
+            return
+        lowest, second, slowest = self._lowest(self._time_of_day())
+        for link in new:
+            if watermark_ns := second if link is slowest else lowest:
+                link.promise_watermark(watermark_ns)
+                link.owe_ack()
 
     def _report_handed(self, lowest: int, now: int) -> None:
         """Tell every neighbour how far all others have what came from it; what it has not sent yet, they have not."""
@@ -82,6 +104,7 @@ class Watermarks:
             if is_concerned and link.promised_ns > watermark_ns:
                 link.promise_watermark(watermark_ns)
                 link.owe_ack()
+        self._promise_first()
 
     def _sources(self) -> list[Link]:
         """The links over which publications may come, or come again."""

@@ -7,7 +7,7 @@ from typing import Any
 from runnel.broker.connections import EXPIRED
 from runnel.broker.links import Drops, LinkConfig
 from runnel.broker.losses import LINK_LOST, QUEUE_FULL
-from runnel.client.effects import Deliver, Gap
+from runnel.client.effects import Deliver, Gap, Moved
 from runnel.language import parse
 from runnel.quantities import SECOND
 from runnel.wire import Loss, make_publication
@@ -219,6 +219,33 @@ def test_a_restart_before_anybody_missed_it_is_told_too() -> None:
     publish(net, "p", id, [1])
     net.settle()
     assert net.delivered("s") == [1]
+
+
+def test_what_was_published_before_a_link_began_is_in_the_interval_of_its_loss() -> None:
+    """It was on its way elsewhere, and a subscriber that has moved since was ready for it."""
+    net = chain(3)
+    _, id = net.publisher("p", "B1", "a > 0")
+    s, _ = net.subscriber("s", "B2", "a > 0")
+    net.advance(3 * SECOND)
+    net.hold("p", "B1")
+    publish(net, "p", id, [1])
+    published_at = net.now
+    net.settle()
+    net.crash("B3")
+    start(net, 3, 3)
+    net.advance(SECOND // 2)
+    s.move_to("B3", net.now, SECOND)
+    net.settle()
+    assert [moved.broker for moved in net.effects("s", Moved)] == ["B3"]
+    net.hold("B2", "B3")
+    net.release("p", "B1")
+    net.settle()
+    net.crash("B2")
+    net.advance(LOST_NS)
+    assert net.delivered("s") == []
+    (gap,) = net.effects("s", Gap)
+    assert (gap.link, gap.is_open) == ("B2–B3", True)
+    assert published_at - 3 * SECOND <= gap.since_ns <= published_at
 
 
 def test_what_waits_for_a_lost_link_is_in_the_interval_of_its_publisher() -> None:

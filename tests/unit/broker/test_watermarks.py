@@ -129,6 +129,29 @@ def test_a_lower_watermark_is_told_at_once_to_all_others_who_were_promised_more(
     assert other not in other.outbox
 
 
+def test_a_neighbour_is_told_the_first_watermark_of_a_link_as_soon_as_it_is_known() -> None:
+    """Not with a heartbeat: until then nobody would know how old is what comes over the link."""
+    side = OneBroker()
+    known = side.link("B1", watermark_ns=at(30))
+    side.rise()
+    known.take(0)
+    late, new = side.link("B2"), side.link("B3")
+    for link in (late, new):
+        side.watermarks.link_up(link)
+    assert (late.promised_ns, new.promised_ns) == (0, 0)  # neither knows what is behind the other
+    assert hear(late, at(20))
+    side.watermarks.fall(late)
+    (frame,) = Decoder().feed(b"".join(new.take(0)))
+    assert isinstance(frame, Ack)
+    assert frame.watermark_ns == at(30)
+    known.take(0)
+    hear(new, at(10))
+    again = side.link("B4", watermark_ns=at(40))
+    side.watermarks.link_up(again)
+    assert (again.promised_ns, again.ack_due) == (at(30), True)
+    assert not known.ack_due  # this one was told before
+
+
 def test_who_was_promised_less_is_not_told() -> None:
     side = OneBroker()
     one, other = side.link("B1", watermark_ns=at(30)), side.link("B2", watermark_ns=at(20))
@@ -323,6 +346,13 @@ def test_watermarks_rise_with_time_from_one_edge_to_the_other() -> None:
     after = net.nodes["s"].home.link.watermark_ns
     assert after - before == 20 * BEAT
     assert net.now - after <= 6 * BEAT  # one for each hop at most
+
+
+def test_when_routes_are_there_all_have_a_watermark() -> None:
+    net = chain(4)
+    watermark = of(net)
+    for one, other in (("B1", "B2"), ("B2", "B3"), ("B3", "B4")):
+        assert watermark(one, other) == watermark(other, one) == NOW
 
 
 def test_a_client_that_is_cut_off_holds_up_the_watermark_and_lets_go_when_it_is_forgotten() -> None:
