@@ -3,16 +3,22 @@
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from runnel.lab.experiments.green.unseen import make_stream
+from runnel.planning.documents.constraints import Constraints
+from runnel.planning.foresight import Foresight
+from runnel.planning.profiles import BITS
+from runnel.workload.green import GreenParameters
 from runnel.workload.measure import measure
 from runnel.workload.registry import make_workload
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("RUNNEL_DATA") or BESIDE)
 POINT = 0.01
+WIDTH, FIRST = 254, 3  # a year of trading; of nine, the first three are past only
 pytestmark = pytest.mark.external
 QUOTES = "stocks_padres/quotes.parquet"
 STREAMS = [
@@ -47,6 +53,35 @@ def test_real_quotes_let_half_of_greens_inequalities_through() -> None:
     found = measure(workload, publications=40_000, groups=True)
     share = found.by_group["inequality"] / 4_800 / (found.publications / 40)
     assert share == pytest.approx(0.5, abs=POINT)
+
+
+def test_greens_printed_inequality_has_as_many_groups_as_the_paper_says() -> None:
+    """Grouping equal profiles leaves about 3,200 of 8,000 (green §IV-C1: 61% fewer)."""
+    need(QUOTES)
+    parameters = GreenParameters(quotes=QUOTES, inequality="low")
+    stream = make_stream(parameters, 1, DATA, WIDTH, FIRST)
+    length = min(stream.network.spans)
+    network = stream.between(length - BITS, length)
+    groups = {tuple(profile.items()) for profile in network.profiles}
+    assert len(network.profiles) == 8_000 and len(groups) == pytest.approx(3_200, rel=0.05)
+
+
+@pytest.mark.parametrize("scenario", ["homogeneous", "heterogeneous"])
+def test_learned_head_room_overloads_hardly_a_broker_in_years_not_seen(
+    scenario: Literal["homogeneous", "heterogeneous"],
+) -> None:
+    """2,000 subscriptions, or 4,100 in all; `make bench-headroom` has more."""
+    need(QUOTES)
+    each = 50 if scenario == "homogeneous" else 200
+    parameters = GreenParameters(quotes=QUOTES, scenario=scenario, per_publisher=each)
+    stream = make_stream(parameters, 1, DATA, WIDTH, FIRST)
+    assert len(stream.windows) == 6
+    learned = stream.judge(Constraints(foresight=Foresight()))
+    clairvoyant = stream.judge_clairvoyant()
+    assert learned.share <= 0.01
+    assert sum(learned.brokers) <= 1.15 * sum(clairvoyant.brokers)
+    uniform = stream.judge(Constraints(headroom_percent=2))
+    assert sum(uniform.overloaded) >= 10  # it is not that nothing happens in these years
 
 
 @pytest.mark.parametrize("stream", STREAMS)

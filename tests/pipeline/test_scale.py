@@ -266,7 +266,7 @@ def test_constraints_are_kept(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_head_room_is_learned_from_the_same_bits(spark: SparkSession, tmp_path: Path) -> None:
     """Every need is what one process works out; what got nothing is dealt out; the plan has peaks beside means."""
-    network, learned = small(9), Constraints(foresight=Foresight())
+    network, learned = _varying(small(9)), Constraints(foresight=Foresight())
     found = plan_with_spark(spark, tmp_path, network, constraints=learned)
     check_plan(network, found)
     ahead = replace(network, foresight=learned.foresight)
@@ -281,6 +281,16 @@ def test_head_room_is_learned_from_the_same_bits(spark: SparkSession, tmp_path: 
     assert found.asked is not None and found.asked.deviations == Foresight().deviations
     one = make_plan(network, PlanOptions("CRAM-SPLIT"), learned)
     assert found.brokers == one.brokers
+
+
+def _varying(network: Network) -> Network:
+    """The same network, with the bits of every vector now and then all through its window."""
+    spread = {place: place * 37 % 100 for place in range(100)}
+    profiles = (
+        {p: sum(1 << spread[n] for n in range(100) if bits >> n & 1) for p, bits in profile.items()}
+        for profile in network.profiles
+    )
+    return replace(network, profiles=tuple(profiles))
 
 
 def test_what_does_not_fit_is_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ judged:
     … part │ window of `horizon` parts │ …         error = share of the window − share of the part before it
 
 `Foresight.bits` is the share of the latest part, and `deviations` times the root mean square of these errors; but never
-less than the mean of the whole vector, since what was may come back, as days follow nights. So a subscription that
-always gets everything needs no head-room, and one whose quotes cross its threshold every year needs much. A broker
-needs the sum over those that it serves.
+less than the share of the latest window, which may come back at once. So a subscription that always gets everything
+needs no head-room, and one whose quotes cross its threshold every year needs much. A broker needs the sum over those
+that it serves.
 
 Not in the papers, which plan for the mean. Uniform head-room (`Constraints.headroom_percent`) is the same for all
 brokers.
@@ -51,9 +51,8 @@ class Foresight:
             return float(vector.bit_count())
         errors = self._errors(shares)
         spread = math.sqrt(sum(error * error for error in errors) / len(errors))
-        return max(
-            float(vector.bit_count()), span * min(1.0, shares[-1] + self.deviations * spread)
-        )
+        lately = sum(shares[-self.horizon :]) / self.horizon
+        return span * max(lately, min(1.0, shares[-1] + self.deviations * spread))
 
     def _shares(self, vector: int, span: int) -> list[float]:
         """The share of bits in each part, the latest last; the first bits, which fill no part, are left out."""

@@ -44,8 +44,8 @@ def expected_bits(vector: int, span: int, foresight: Foresight) -> float:
         for at in range(len(shares) - foresight.horizon)
     ]
     spread = sqrt(sum(error**2 for error in errors) / len(errors))
-    ahead = span * min(1.0, shares[-1] + foresight.deviations * spread)
-    return max(ahead, vector.bit_count())
+    lately = sum(shares[-foresight.horizon :]) / foresight.horizon
+    return span * max(lately, min(1.0, shares[-1] + foresight.deviations * spread))
 
 
 @pytest.mark.parametrize("seed", range(50))

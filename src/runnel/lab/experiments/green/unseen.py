@@ -56,7 +56,7 @@ class QuoteStream:
         return range(self.first, min(self.network.spans) // self.width)
 
     def between(self, begin: int, end: int) -> Network:
-        """The network with the profiles of these publications."""
+        """The network with the profiles of these publications, from `begin` up to but not including `end`."""
         mask = (1 << (end - begin)) - 1
         cut: list[Profile] = []
         for profile in self.network.profiles:
