@@ -1,7 +1,7 @@
 """The checker: what must, may and must not be delivered, decided with knowledge of the whole network.
 
 A publication *must* be delivered if it was published after both the advertisement and the subscription were ready, if
-everything between the two (brokers, runs of links, both paths during a move) has been undisturbed since then, if
+everything between the two (brokers, runs of links, both paths of a move) has been undisturbed since then, if
 nothing was dropped on the way because a queue was full, and if the subscription still exists. A link that breaks and
 resumes is not a disturbance. What need not be delivered because of a disturbance or a drop is *lost*, and every loss
 must have been announced to the subscriber: as a gap whose interval contains it, or as a number that it missed. Nothing
@@ -76,6 +76,15 @@ class Promise:
 
 
 @dataclass(slots=True)
+class Departure:
+    """A client went from a home to another one, and what had been disturbed by then."""
+
+    home: str
+    at: int
+    disturbed: dict[Element, int]
+
+
+@dataclass(slots=True)
 class Published:
     """A publication, and who must get it: subscription → since when nothing may have been disturbed."""
 
@@ -86,6 +95,7 @@ class Published:
     number: int  # among those of the publisher
     at: int
     attributes: dict[str, Any]
+    advertised: int  # when the latest readiness of its advertisement had been asked for
     owed: dict[int, int] = field(default_factory=dict)
     missing: dict[int, frozenset[Element]] = field(
         default_factory=dict
@@ -129,6 +139,9 @@ class Checker:
         self._apart: dict[Element, int] = {}  # links that are missing, and since when
         self._excuses: dict[Element, int] = {}  # since when a fault may cost a link its run
         self._dropped: dict[tuple[str, str], int] = {}  # from, to → the latest
+        self._lives_at: dict[str, str] = {}  # client → its home
+        # … → the homes that it has left since the last rest.
+        self._departures: dict[str, list[Departure]] = {}
         self._been_up: dict[Home, None] = {}
         # Links that were up before: only those can lose something.
         self._links: dict[tuple[str, str], None] = {}
@@ -185,16 +198,17 @@ class Checker:
         now = self.world.now
         advertisement = self.advertisements[ad]
         number = self._numbers[ad] = self._numbers.get(ad, 0) + 1
-        record = Published(made, client, home, ad, number, now, values)
+        asked = advertisement.asked
+        record = Published(made, client, home, ad, number, now, values, asked)
         if made.identity in self.published:
             raise Violation(f"{made.identity} was published twice", made.identity)
         self.published[made.identity] = record
         self._unconfirmed.setdefault(client, deque()).append(record)
         missing = advertisement.missing | self._links_unreached_by(client)
-        if advertisement.asked >= 0:
+        if asked >= 0:
             for promise in self.subscriptions.values():
                 if not promise.ended and promise.asked >= 0 and promise.want.matches(values):
-                    record.owed[promise.id] = min(promise.asked, advertisement.asked)
+                    record.owed[promise.id] = min(promise.asked, asked)
                     record.missing[promise.id] = promise.missing | missing
 
     def _links_unreached_by(self, client: str) -> frozenset[Element]:
@@ -211,6 +225,14 @@ class Checker:
                 homes[home.broker] = self.world.now
         if session.ahead is not None:
             self.note_wandering(client)
+        if session.home is not None:
+            self._note_home(client, session.home.broker)
+
+    def _note_home(self, client: str, home: str) -> None:
+        left, self._lives_at[client] = self._lives_at.get(client, home), home
+        if left != home:
+            departure = Departure(left, self.world.now, self._disturbed.copy())
+            self._departures.setdefault(client, []).append(departure)
 
     def note_migration(self, id: int, source: str, target: str) -> None:
         """A publisher is on its way from one broker to another."""
@@ -398,6 +420,7 @@ class Checker:
             since = self._excuses.get(pair(client, old), self.world.now)
             if old != broker and self.world.now - since >= self._resume_timeout_ns:
                 self.disturb(client, old)
+        self._note_home(client, broker)
 
     def fresh_run_of(self, client: str) -> None:
         """A client was set up anew: publications of its publishers may still arrive by an older path for a while."""
@@ -480,6 +503,7 @@ class Checker:
         self._excuses.clear()
         self._disturbed.clear()
         self._dropped.clear()
+        self._departures.clear()
         self.settled_at = now
 
     def _demand_told(self, record: Published, promise: Promise) -> None:
@@ -635,7 +659,23 @@ class Checker:
                     return True
                 if any(self._dropped.get(step, -1) >= record.at for step in steps):
                     return True
+                if self._is_from_disturbed_home(record, home):
+                    return True
         return self._disturbed.get((record.client, ""), -1) >= since
+
+    def _is_from_disturbed_home(self, record: Published, home: str) -> bool:
+        """Whether its publisher left a home, after a disturbance of the way from there, and was not ready again since.
+
+        A move installs routes on the path between its two homes. Elsewhere it relies on those of the old home: what
+        leads to a broker off that path may have been withdrawn, and not be back yet when the publisher goes on.
+        """
+        for left in self._departures.get(record.client, ()):
+            path = self.path(left.home, home) if left.at <= record.at else []
+            elements = [(broker, "") for broker in path]
+            elements += [pair(*step) for step in pairwise([record.client, *path])]
+            if any(left.disturbed.get(one, -1) >= record.advertised for one in elements):
+                return True
+        return False
 
     def _home_now(self, client: str) -> str:
         session = self.world.hosts[client].machine
