@@ -241,12 +241,15 @@ class Losses:
     def heard(self, link: Link, loss: Loss) -> None:
         """A neighbour tells of a loss in its direction."""
         if not loss.until_ns:
-            srt = self._tables.srt
-            rows = [row for id in loss.advertisements if (row := srt.get(id)) is not None]
-            self._begin(link, loss, rows, list(loss.published))
+            self._begin(link, loss, self._rows_of(loss), list(loss.published))
             return
         self._tell_counted(loss)
         self._pass_on(link, loss)
+
+    def _rows_of(self, loss: Loss) -> list[AdvertisementRow]:
+        """The publishers whose publications are lost; also who has withdrawn after a migration that is not over."""
+        find = self._tables.find_advertisement
+        return [row for id in loss.advertisements if (row := find(id)) is not None]
 
     def _begin(
         self, link: Link, loss: Loss, lost: list[AdvertisementRow], published: list[int]
@@ -325,9 +328,8 @@ class Losses:
 
     def _tell_counted(self, loss: Loss) -> None:
         """Tell of publications that were dropped."""
-        srt = self._tables.srt
-        rows = [row for id in loss.advertisements if (row := srt.get(id)) is not None]
-        for client, names in (self._concerned(rows) | self._owners(loss.published)).items():
+        told = self._concerned(self._rows_of(loss)) | self._owners(loss.published)
+        for client, names in told.items():
             self._send(client, loss, names)
 
     def _send(self, client: tuple[Link, Role], loss: Loss, names: Iterable[str] = ()) -> None:

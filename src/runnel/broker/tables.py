@@ -232,6 +232,13 @@ class Tables:
         """The rows of the PRT that intersect an advertisement."""
         return (self.prt[id] for id in self._subscriptions.find(selection))
 
+    def find_advertisement(self, id: int) -> AdvertisementRow | None:
+        """A publisher; also one that has withdrawn, and something is under way still from where it was before."""
+        row = self.srt.get(id)
+        if row is None and id in self.leaving:
+            row = self.leaving[id].row
+        return row
+
     def advertisements_from(self, link: Link) -> list[AdvertisementRow]:
         """The advertisements whose publications may come over a link, also those that are leaving its direction."""
         rows = {row.id: row for row in self.srt.values() if row.link is link}

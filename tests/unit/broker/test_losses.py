@@ -8,7 +8,10 @@ from runnel.broker.connections import EXPIRED
 from runnel.broker.links import Drops, LinkConfig
 from runnel.broker.losses import LINK_LOST, QUEUE_FULL
 from runnel.client.effects import Deliver, Gap, Moved
+from runnel.client.migration import MigrationStep, PublisherMigration
+from runnel.client.session import Session
 from runnel.language import parse
+from runnel.modules.placement.migration import Migration
 from runnel.quantities import SECOND
 from runnel.wire import Loss, make_publication
 from runnel.wire.messages import LOSS_IDS_MAX, LOSS_NAMES_MAX
@@ -24,6 +27,21 @@ def chain(count: int, **config: Any) -> StepNetwork:
         start(net, number, count, **config)
     net.settle()
     return net
+
+
+def migrate_and_withdraw(net: StepNetwork, source: Session, id: int, broker: str) -> None:
+    """A publisher goes to another broker, and withdraws there while something is under way from where it was."""
+    target = net.session("p/2", broker)
+    migration = PublisherMigration(id, source, target, net.now, SECOND)
+    for _ in MigrationStep:
+        migration.advance(net.now)
+        net.settle()
+    assert migration.step is MigrationStep.CROSSING
+    target.close()
+    source.close()
+    net.settle()
+    tables = net.nodes[broker].tables
+    assert (len(tables.srt), len(tables.leaving)) == (0, 1)
 
 
 def start(net: StepNetwork, number: int, count: int, **config: Any) -> None:
@@ -414,6 +432,28 @@ def test_who_leaves_meanwhile_is_forgotten() -> None:
 # -- many -----------------------------------------------------------------------------------------------
 
 
+def test_a_publisher_who_migrated_and_withdrew_is_lost_where_it_was() -> None:
+    """What it published there was under way, and its new broker and all behind that still waited for it."""
+    net = chain(4, modules=(Migration(),))
+    source, id = net.publisher("p", "B1", "a > 0")
+    for name, home in {"near": "B3", "far": "B4"}.items():
+        net.subscriber(name, home, "a > 0")
+    net.advance(3 * SECOND)
+    net.hold("B1", "B2")
+    publish(net, "p", id, [1])
+    published_at = net.now
+    net.settle()
+    migrate_and_withdraw(net, source, id, "B3")
+    net.crash("B1")
+    net._held.clear()
+    net.advance(LOST_NS)
+    for name in ("near", "far"):
+        assert net.delivered(name) == []
+        assert gaps(net, name) == [("B1–B2", True, ("p",))]
+        assert net.effects(name, Gap)[0].since_ns <= published_at
+    assert [len(net.nodes[f"B{n}"].tables.srt) for n in (2, 3, 4)] == [0, 0, 0]
+
+
 def test_more_publishers_than_a_message_holds_are_told_in_several() -> None:
     net = chain(3)
     many = net.session("many", "B1")
@@ -483,6 +523,26 @@ def test_what_a_full_queue_drops_is_told_exactly_downstream_and_to_the_publisher
     assert sum(gap.count for gap in of_p) == dropped
     assert gaps(net, "else") == []
     assert opened(net, "B1") == opened(net, "B2") == []
+
+
+def test_drops_are_told_of_a_publisher_who_migrated_and_withdrew() -> None:
+    size = len(make_publication(1, 1, {"a": 1}, publisher="p").raw)
+    link = LinkConfig(window_bytes=1, queue_bytes_max=10 * size)
+    net = chain(4, link=link, modules=(Migration(),))
+    source, id = net.publisher("p", "B1", "a > 0")
+    for name, home in {"near": "B3", "far": "B4"}.items():
+        net.subscriber(name, home, "a > 0")
+    net.hold("B1", "B2")
+    publish(net, "p", id, range(1, 41))
+    net.settle()
+    migrate_and_withdraw(net, source, id, "B3")
+    net.release("B1", "B2")
+    net.settle()
+    dropped = net.nodes["B1"].meter.dropped
+    assert dropped > 10
+    for name in ("near", "far"):
+        assert len(net.delivered(name)) == 40 - dropped
+        assert sum(gap.count for gap in net.effects(name, Gap)) == dropped
 
 
 def test_publishers_are_told_of_drops_with_the_tick_and_once() -> None:
