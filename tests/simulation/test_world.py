@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -141,6 +142,25 @@ def test_who_is_gone_joins_nobody_but_is_known_to_have_been_on_the_way() -> None
         *(True, True),
         False,
     )
+
+
+def test_what_is_missing_behind_a_link_that_was_named_a_publisher_cannot_be_told() -> None:
+    names = [f"B{n}" for n in range(1, 6)]
+    checker = Checker(Tree(list(pairwise(names)), names), SECOND)
+    before, named, after, far = ((one, other) for one, other in pairwise(names))
+    checker._apart = dict.fromkeys((before, named, after, far), 0)
+    assert checker._missing_behind("B1", frozenset({named})) == {after, far}
+    assert checker._missing_behind("B5", frozenset({named})) == {before}
+    checker._apart = {named: 0}  # what breaks later is a loss of its own
+    assert not checker._missing_behind("B1", frozenset({named}))
+    assert not checker._missing_behind("B1", frozenset())
+
+
+def test_a_loss_behind_a_link_that_was_named_to_its_publisher_was_told_with_readiness() -> None:
+    """Seed 604106: a broker is gone, one before it comes back; who was told of that one cannot hear of the other."""
+    outcome = simulate(draw_plan(604106))
+    assert outcome.violation == ""
+    assert (outcome.fired["gone"], outcome.fired["crash"]) == (1, 2)
 
 
 def test_a_broker_stays_away_for_ever_in_many_seeds_and_ways_differ_in_many() -> None:

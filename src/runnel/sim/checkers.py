@@ -70,6 +70,7 @@ class Promise:
     asks: list[int] = field(default_factory=list)
     asked: int = -1  # when the latest readiness that was reported had been asked for; -1: none was
     missing: frozenset[Element] = frozenset()  # the links that were reported missing with it
+    behind: frozenset[Element] = frozenset()  # others that were missing behind these all the while
     ended: bool = False
     heard: dict[int, int] = field(default_factory=dict)  # advertisement on the wire → last counter
     heard_of: dict[int, int] = field(default_factory=dict)  # publisher → last number
@@ -100,6 +101,9 @@ class Published:
     missing: dict[int, frozenset[Element]] = field(
         default_factory=dict
     )  # by subscription: the links that either side knew to be missing when it was published
+    behind: frozenset[Element] = (
+        frozenset()
+    )  # those that its publisher could not be told the names of
     delivered: dict[int, None] = field(default_factory=dict)
 
 
@@ -202,6 +206,7 @@ class Checker:
         record = Published(made, client, home, ad, number, now, values, asked)
         if made.identity in self.published:
             raise Violation(f"{made.identity} was published twice", made.identity)
+        record.behind = advertisement.behind
         self.published[made.identity] = record
         self._unconfirmed.setdefault(client, deque()).append(record)
         missing = advertisement.missing | self._links_unreached_by(client)
@@ -284,7 +289,7 @@ class Checker:
                 for id in effect.subscriptions:
                     self._judge_delivery(host.name, id, effect.publication)
             case Ready(id=id, missing=missing):
-                self._ready(id, missing)
+                self._ready(host.name, id, missing)
             case HomeUp(broker=broker, fresh=fresh):
                 self._home_up(host, broker, fresh)
             case MissedSome(count=count):
@@ -367,19 +372,32 @@ class Checker:
             raise Violation(f"{client} was told about {count} publications, it had {len(waiting)}")
         return [waiting.popleft() for _ in range(count)]
 
-    def _ready(self, id: int, missing: tuple[str, ...]) -> None:
+    def _ready(self, client: str, id: int, missing: tuple[str, ...]) -> None:
         promise = self.promise(id)
         if not promise.asks:
             raise Violation(f"ready was told for {id}, but not asked for", id)
         asked = promise.asks.pop(0)
         promise.asked = max(promise.asked, asked)
         promise.missing = frozenset(pair(*link.split("–")) for link in missing)
+        promise.behind = self._missing_behind(self._home_now(client), promise.missing)
         if not missing and (apart := self._apart_from(self._home_now(promise.client), asked)):
             raise Violation(
                 f"ready was told for {id} to {promise.client} as if {apart} were there", id
             )
         self.seen["ready"] += 1
         self.seen["ready in part"] += bool(missing)
+
+    def _missing_behind(self, home: str, named: frozenset[Element]) -> frozenset[Element]:
+        """Links that are missing behind those that are named, as seen from a broker: nobody there can know of them."""
+        if not (home and named):
+            return frozenset()
+        ways = {
+            link: [pair(*step) for step in pairwise(self.path(home, link[0]))]
+            for link in self._apart
+        }
+        return frozenset(
+            link for link, way in ways.items() if link not in named and not named.isdisjoint(way)
+        )
 
     def _apart_from(self, home: str, asked: int) -> Element | None:
         """A link that had been missing for long when somebody at a broker asked, and of which that broker can know."""
@@ -487,6 +505,7 @@ class Checker:
                 raise Violation(f"{promise.client} was never told that {promise.id} is ready")
             promise.asked = now
             promise.missing = frozenset(filter(self._is_apart, promise.missing))
+            promise.behind = frozenset(filter(self._is_apart, promise.behind))
         for client, session in sessions.items():
             self.homes[client] = {}
             self.note_homes(client, session)
@@ -558,11 +577,15 @@ class Checker:
     def _demand_publisher_told(self, record: Published, promise: Promise, since: int) -> None:
         """A publisher that stayed at its broker was told of what was lost between brokers: of an interval, or a number.
 
-        Not of what a subscriber has lost itself, with its connection or its own queue.
+        Not of what a subscriber has lost itself, with its connection or its own queue. Nor of what goes over a link
+        that was missing already, behind one that was named, when the publisher was last told of readiness: no loss
+        begins there for its broker to hear of, and what was named holds until the publisher asks again.
         """
         if promise.ended or self.advertisements[record.publisher].ended:
             return
-        if self._is_known_missing(record, promise):
+        if self._is_known_missing(record, promise) or self._leads_over(
+            record, promise, record.behind
+        ):
             return
         if not self._is_lost_between_brokers(record, promise, since):
             return
@@ -597,7 +620,9 @@ class Checker:
 
     def _is_known_missing(self, record: Published, promise: Promise) -> bool:
         """Whether the way leads over a link that was reported missing together with readiness."""
-        missing = record.missing[promise.id]
+        return self._leads_over(record, promise, record.missing[promise.id])
+
+    def _leads_over(self, record: Published, promise: Promise, missing: frozenset[Element]) -> bool:
         return bool(missing) and any(
             pair(*step) in missing
             for home in self.homes[promise.client]
