@@ -37,7 +37,8 @@ def _first_commit_with(file: Path, content: str | None) -> str | None:
     """The first commit in which a file has this content, by git's id of it."""
     if not content:
         return None
-    found = _git(file, "log", "--format=%H", "--find-object", content, "--", file.name)
+    search = ("log", "--full-history", "-m", "--format=%H")  # a merge may be the first to have it
+    found = _git(file, *search, "--find-object", content, "--", file.name)
     return found.split()[-1] if found else None
 
 
