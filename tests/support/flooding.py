@@ -135,6 +135,10 @@ class FloodRouting:
         clients = self.tables.hops(publication)
         return [neighbour.number for neighbour in self._others(link)] + clients
 
+    def publishers_over(self, link: Link) -> list[int]:
+        """Everybody but those who are behind the link."""
+        return [row.id for row in self.tables.srt.values() if row.link is not link]
+
     def barrier_links(self, link: Link, barrier: Barrier | Handover) -> Iterable[Link]:
         """Publications come from anywhere and go everywhere."""
         return self._others(link)

@@ -157,6 +157,7 @@ class Broker(Connections):
             self.absences,
             IdSource(prefix_of(self.name, incarnation)),
             time_of_day,
+            self.strategy.publishers_over,
         )
         self.story = Story(config.name) if config.tell_stories else None
         self._congested_bytes = config.congested_bytes

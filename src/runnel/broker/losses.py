@@ -115,6 +115,7 @@ class Losses:
         absences: Absences,
         ids: IdSource,
         time_of_day: Callable[[], int],
+        publishers_over: Callable[[Link], Iterable[int]],
     ) -> None:
         self.open: dict[str, OpenLoss] = {}  # by the name of the link
         self.told = 0  # how often clients were told that they may have missed something
@@ -125,6 +126,7 @@ class Losses:
         self._absences = absences
         self._ids = ids
         self._time_of_day = time_of_day
+        self._publishers_over = publishers_over
         self._began: dict[Link, int] = {}  # by neighbour: when this run of its link did
         self._outages: dict[str, Outage] = {}  # by the name of a neighbour whose link was lost
         self._dropped: dict[Link, Drops] = {}  # by neighbour: of what publishers are to be told
@@ -147,7 +149,7 @@ class Losses:
         began = self._began.pop(link, None)
         if began is None:
             return  # a client; or it has never been up, and nothing came by it
-        lost, published = self._tables.advertisements_from(link), self._published_over(link)
+        lost, published = self._tables.advertisements_from(link), list(self._publishers_over(link))
         name = self._absences.link_to(link.name)
         lost_since_ns = link.watermark_ns or began
         self._note_outage(link, lost_since_ns, lost)
@@ -225,16 +227,6 @@ class Losses:
             advertisements=advertisements,
             published=published,
         )
-
-    def _published_over(self, link: Link) -> list[int]:
-        """The publishers on this side of a link for whom there are subscribers on the other."""
-        tables = self._tables
-        return [
-            row.id
-            for row in tables.srt.values()
-            if row.link is not link
-            and any(s.link is link for s in tables.subscriptions_intersecting(row.selection))
-        ]
 
     # -- what brokers tell each other -------------------------------------------------------------------
 

@@ -97,6 +97,10 @@ class Strategy(Protocol):
         """
         ...
 
+    def publishers_over(self, link: Link) -> Iterable[int]:
+        """The ids of advertisements whose publications may go to this neighbour: whom to tell when the link is lost."""
+        ...
+
     def barrier_links(self, link: Link, barrier: Barrier | Handover) -> Iterable[Link]:
         """The links behind which a barrier's routes lie, or a handover's old home may be."""
         ...

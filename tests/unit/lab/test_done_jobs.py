@@ -23,6 +23,7 @@ from runnel.lab.experiment import (
 )
 from runnel.lab.report import Findings
 from runnel.lab.reproduce import reproduce
+from support.squaring import note_and_square
 
 STEPS = ("one", "two", "three")
 CRITERIA = """
@@ -32,18 +33,6 @@ kind = "ours"
 claim = "the sum of all jobs"
 low = 0
 """
-
-
-def note_and_square(
-    job: tuple[str, int, int], place: Path, seed: int
-) -> tuple[int, dict[str, Any]]:
-    """A job: it notes in a folder that it was done, and fails if the folder says so."""
-    folder, number, _ = Path(job[0]), job[1], job[2]
-    (folder / "begun").mkdir(exist_ok=True)
-    (folder / "begun" / f"{number}-{seed}-{os.getpid()}").touch()
-    if (folder / f"fail-{number}-{seed}").exists():
-        raise ValueError("interrupted")
-    return number * number + seed, {"seconds": 0.0}
 
 
 def steps(scale: Scale) -> Sequence[ExperimentStep]:

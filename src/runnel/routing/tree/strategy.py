@@ -256,6 +256,16 @@ class TreeRouting:
             hops.remove(link.number)
         return hops
 
+    def publishers_over(self, link: Link) -> list[int]:
+        """The publishers on this side of a link for whom there are subscribers on the other."""
+        tables = self.tables
+        return [
+            row.id
+            for row in tables.srt.values()
+            if row.link is not link
+            and any(s.link is link for s in tables.subscriptions_intersecting(row.selection))
+        ]
+
     def barrier_links(self, link: Link, barrier: Barrier | Handover) -> Iterable[Link]:
         """A subscription's routes lie towards its publishers, an advertisement's everywhere; so may an old home."""
         neighbours = self._neighbours(link)
