@@ -7,4 +7,9 @@ pairwise.py      PAIRWISE-K, PAIRWISE-N: the related work
 baselines.py     MANUAL, AUTOMATIC
 bound.py         no plan needs fewer brokers than this
 exact.py         the best allocation of small instances, by a solver
+
+Not in the paper:
+
+small.py         all plans of a small network, for when CRAM finds none
+quiet.py         where subscriptions without traffic go if head-room is learned
 """
